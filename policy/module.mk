@@ -1,0 +1,13 @@
+# policy/: the library (no dependency but libc and, in one file, PCRE2) and celc.
+
+BASE_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard policy/base/*.c))
+POLICY_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard policy/cel/*.c policy/lib/*.c policy/decide/*.c))
+POLICY_LIBS := -lpcre2-8 -lm
+
+$(OUT)/libbase.a: $(BASE_OBJECTS)
+$(OUT)/libpolicy.a: $(POLICY_OBJECTS) $(BASE_OBJECTS)
+
+$(OUT)/celc: $(OUT)/policy/tools/celc.o $(OUT)/libpolicy.a
+	$(CC) $(LDFLAGS) $^ $(POLICY_LIBS) -o $@
+
+PROGRAMS += $(OUT)/celc
