@@ -1,0 +1,46 @@
+#ifndef GATEWAY_CONFIG_H
+#define GATEWAY_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/base/arena.h"
+#include "policy/base/status.h"
+
+/* Settings of the gateway: a YAML file, read once and then constant. Each has a default; an unknown
+ * name is refused with its line. Paths are absolute, or relative to the file's folder. */
+struct gateway_config {
+    const char *domain;          /* "localhost": the API answers for octelium-api.<domain> too */
+    const char *listen_host;     /* "127.0.0.1" */
+    uint16_t listen_port;        /* 8443; 0 picks a free one and writes it to state_dir/port */
+    const char *state_dir;       /* store, certificates, audit log; mode 0700, ours */
+    const char *certificate;     /* PEM; made at `init` when not given */
+    const char *certificate_key; /* PEM */
+    const char *executor_socket;
+    const char *audit_dir;       /* state_dir/audit */
+    const char *region;          /* "default" */
+
+    unsigned workspaces_per_user_max;        /* 1000 */
+    unsigned active_workspaces_per_user_max; /* 128 */
+    unsigned output_bytes_max;               /* per Run stream kept in memory */
+    unsigned start_wait_ms;                  /* StartWorkspace answers when RUNNING within this: 500 */
+
+    /* What image builds may use. */
+    struct {
+        const char *ca_bundle;     /* PEM bundle made visible to builds; NULL: the host's */
+        const char *pip_index_url; /* NULL: pip's own default */
+        const char *proxy;         /* http(s)_proxy for builds */
+        const char *no_proxy;
+        const char *registries_conf; /* containers-registries.conf(5) with mirrors */
+        const char *const *hosts;    /* "ADDRESS NAME" lines for /etc/hosts of builds */
+        size_t host_count;
+        unsigned timeout_seconds;    /* 3600 */
+    } build;
+};
+
+/* Lives in the arena. */
+int gateway_config_load(const char *path, struct arena *arena, struct gateway_config *ret,
+                        struct error *err);
+
+#endif

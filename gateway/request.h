@@ -1,0 +1,164 @@
+#ifndef GATEWAY_REQUEST_H
+#define GATEWAY_REQUEST_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/cordium.pb-c.h"
+#include "api/core.pb-c.h"
+#include "gateway/edge/call.h"
+#include "gateway/rpc/schema.h"
+#include "policy/base/arena.h"
+#include "policy/base/status.h"
+
+/* One RPC from its headers to its audit line. The stages are the list at the top of
+ * request.c; each returns next, wait or refuse:
+ *
+ *   route → authenticate → decode → resolve → authorize → record → handle
+ *
+ * The object that was authorized is the object that is executed: one decode, no second parse. */
+
+struct gateway;
+struct request;
+
+/* Who asks. Filled by identity/authenticate; messages live in the request's arena. */
+struct actor {
+    const Core__User *user;
+    const Core__Session *session;
+    const Core__Credential *credential; /* NULL unless the session came from one that still exists */
+    const Core__Group *const *groups;
+    size_t group_count;
+    bool is_workspace; /* came through a workspace's own socket, whatever it says */
+};
+
+/* What a request touches, found before the decision by the method's resolver. NULL where not applicable. */
+struct touched {
+    Cordium__Space *space;
+    Cordium__Template *template_;
+    Cordium__Workspace *workspace;
+    Cordium__Membership *membership; /* the actor's own, in `space` */
+    const ProtobufCMessage *target;  /* the named resource itself, for the audit line's targetRef */
+};
+
+/* What an exec or Run asks for: `ctx.run` of the policy and the audit record. */
+struct run_request {
+    struct str command;
+    uint8_t command_sha256[32];
+    const char *working_dir;
+    bool as_root;
+    bool has_stdin;
+    bool is_terminal;
+    const char *const *env_names;
+    size_t env_name_count;
+};
+
+/* How a request ended in the policy engine; authorize/ fills it. */
+struct decision {
+    bool is_allowed;
+    const char *reason_type; /* POLICY_MATCH, NO_POLICY_MATCH, SESSION_EXPIRED, EVALUATION_ERROR … */
+    const char *policy_name; /* NULL unless a rule decided */
+    const char *policy_uid;
+    const char *policy_resource_version;
+    const char *attached_to; /* "User alice", "ClusterConfig" … */
+    const char *rule_name;   /* the rule's own name, or "#3" */
+    int priority;
+    bool is_inline;
+    uint64_t set_version;
+    const char *detail; /* for errors: the engine's text */
+};
+
+enum method_access {
+    METHOD_PUBLIC,    /* no session: log-in, health, reflection */
+    METHOD_SESSION,   /* any live session that policy allows */
+    METHOD_REFRESH,   /* the refresh token is the credential */
+};
+
+/* How much of the audit log's attention a method takes. */
+enum method_audit { METHOD_AUDIT_READ, METHOD_AUDIT_WRITE, METHOD_AUDIT_STREAM };
+
+/* One line of gateway/rpc/methods.def. */
+struct method {
+    const struct schema_method *schema; /* path, message descriptors, streaming kind */
+    enum method_access access;
+    enum method_audit audit;
+    /* Finds what the request touches; NULL when nothing. A failure refuses the request with that
+     * error, but only after the decision: what a caller may not see does not exist for it. */
+    int (*resolve)(struct request *r, struct error *err);
+    /* Answers, now or later. */
+    void (*handle)(struct request *r);
+};
+
+/* Every method that the gateway serves; NULL for another path. */
+const struct method *method_find(struct str path);
+
+struct request {
+    struct gateway *gateway;
+    struct call *call;
+    const struct method *method;
+    struct arena arena;
+    char id[33]; /* 128 random bits, lower-case hex: the audit line's id and a response header */
+    uint64_t started_ns;      /* monotonic */
+    int64_t started_at_ns;    /* wall clock, for records and for the policy's now() */
+    struct actor actor;
+    const ProtobufCMessage *message; /* the decoded first message */
+    struct touched touched;
+    struct run_request *run; /* NULL unless the method starts a program */
+    struct decision decision;
+
+    /* A streaming handler's own: set in `handle`. */
+    void *state;
+    void (*on_message)(struct request *r, const ProtobufCMessage *message); /* second message on */
+    void (*on_half_close)(struct request *r);
+    void (*on_writable)(struct request *r);
+    /* The request is over for whatever reason; frees `state`. Runs after the audit end record. */
+    void (*on_gone)(struct request *r);
+
+    /* Internal to request.c. */
+    unsigned stage;
+    bool has_message;
+    bool is_waiting;
+    bool is_answered;
+    bool is_half_closed;
+    bool is_gone;
+    unsigned holds;
+    struct str outcome_facts; /* JSON object for the end record, see request_set_outcome() */
+    int end_status;
+    uint64_t bytes_out;
+};
+
+/* Allocates in the request's arena. A request whose arena is full is refused with RESOURCE_EXHAUSTED;
+ * a NULL here must be answered by request_fail_memory(). */
+void request_fail_memory(struct request *r);
+
+/* The end of a unary call: encodes and sends, status OK. `message` may live in the arena. */
+void request_reply(struct request *r, const ProtobufCMessage *message);
+
+/* An empty answer of the method's own response type. */
+void request_reply_empty(struct request *r);
+
+/* One message of a stream. True when the sender should wait for on_writable. */
+bool request_send(struct request *r, const ProtobufCMessage *message);
+
+/* The end of a stream, OK. */
+void request_finish(struct request *r);
+
+/* Ends the call with an error; err->status and err->text go to the client. The text of STATUS_INTERNAL stays in the
+ * log; the client reads "Internal error (request ID)". */
+void request_fail(struct request *r, const struct error *err);
+void request_fail_with(struct request *r, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Keeps the request alive across an asynchronous wait (executor, fsync). The one who waits checks
+ * request_is_over() when called back and then lets go; the last one frees. */
+void request_hold(struct request *r);
+void request_release(struct request *r);
+bool request_is_over(const struct request *r);
+
+/* Facts of what was done, for the audit record at the end: a JSON object, copied. */
+void request_set_outcome(struct request *r, struct str json);
+
+/* The events that the edge delivers; owner is the struct gateway. */
+extern const struct call_events request_events;
+
+#endif
