@@ -1,0 +1,44 @@
+#ifndef EXECUTOR_STEPS_NETWORK_RULES_H
+#define EXECUTOR_STEPS_NETWORK_RULES_H
+
+#include "executor/steps/network.h"
+#include "policy/base/bytes.h"
+
+/* The text of nftables commands. Everything that varies is a number or a name made here or by
+ * network.c, never text from a request. */
+
+enum { NETWORK_NAME_MAX = 16 /* IFNAMSIZ */ };
+
+struct network_rules_table {
+    const char *table;  /* "cordium-demo" */
+    const char *prefix; /* of our interfaces' names: "cord1a2b-" */
+    uint32_t range;
+    uint8_t range_prefix_length;
+    uint32_t service;
+    const uint32_t *resolvers;
+    size_t resolver_count;
+    bool forwarding_was_off; /* then nothing but sandboxes' packets may be forwarded */
+};
+
+struct network_rules_link {
+    const char *table;
+    const char *interface; /* of the host */
+    unsigned slot;
+    uint32_t sandbox;
+};
+
+/* A chain of this name in our table says that ip_forward was off before we came. */
+#define NETWORK_FORWARDING_MARK "forwarding-was-off"
+
+/* The table from nothing; replaces one of the same name in one transaction. */
+void network_rules_write_table(struct buf *out, const struct network_rules_table *t);
+
+/* One sandbox's chain, and its way in. The policy was checked. */
+void network_rules_write_link(struct buf *out, const struct network_rules_link *l,
+                              const struct network_policy *policy);
+
+/* Takes back what network_rules_write_link() added for the same policy. */
+void network_rules_write_unlink(struct buf *out, const struct network_rules_link *l,
+                                const uint16_t *loopback_ports, size_t loopback_port_count);
+
+#endif
