@@ -1,0 +1,162 @@
+#include "gateway/services/limits.h"
+
+#include <stddef.h>
+
+static const struct limit_values built_in = {2000, 6000, 20000};
+
+enum { CPU_MILLICORES_MAX = 1000000, MEGABYTES_MAX = 10000000 };
+
+static struct limit_values values_of(const Cordium__Workspace__Spec__Limit *limit)
+{
+    if (!limit) {
+        return (struct limit_values){0};
+    }
+    return (struct limit_values){
+        .cpu_millicores = limit->cpu ? limit->cpu->millicores : 0,
+        .memory_megabytes = limit->memory ? limit->memory->megabytes : 0,
+        .storage_megabytes = limit->storage ? limit->storage->megabytes : 0,
+    };
+}
+
+static void fill(uint32_t *value, uint32_t from)
+{
+    if (*value == 0) {
+        *value = from;
+    }
+}
+
+/* What is still 0 comes from the next level. */
+static void fill_from(struct limit_values *v, struct limit_values from)
+{
+    fill(&v->cpu_millicores, from.cpu_millicores);
+    fill(&v->memory_megabytes, from.memory_megabytes);
+    fill(&v->storage_megabytes, from.storage_megabytes);
+}
+
+static void cut(uint32_t *value, uint32_t max)
+{
+    if (max > 0 && *value > max) {
+        *value = max;
+    }
+}
+
+static void cut_to(struct limit_values *v, struct limit_values max)
+{
+    cut(&v->cpu_millicores, max.cpu_millicores);
+    cut(&v->memory_megabytes, max.memory_megabytes);
+    cut(&v->storage_megabytes, max.storage_megabytes);
+}
+
+static const Cordium__ClusterConfig__Spec__Workspace__Limit *
+cluster_limit(const Cordium__ClusterConfig *cluster)
+{
+    if (!cluster || !cluster->spec || !cluster->spec->workspace) {
+        return NULL;
+    }
+    return cluster->spec->workspace->limit;
+}
+
+static bool is_organization(const Cordium__Space *space)
+{
+    return space && space->status &&
+           space->status->type == CORDIUM__SPACE__STATUS__TYPE__ORGANIZATION;
+}
+
+static const Cordium__Space__Spec__Limit *space_limit(const Cordium__Space *space)
+{
+    return is_organization(space) && space->spec ? space->spec->limit : NULL;
+}
+
+struct limit_values limit_effective(const struct limit_sources *sources)
+{
+    const Cordium__ClusterConfig__Spec__Workspace__Limit *cluster = cluster_limit(sources->cluster);
+    const Cordium__Space__Spec__Limit *space = space_limit(sources->space);
+    struct limit_values v = {0};
+    if (sources->is_build) {
+        fill_from(&v, values_of(cluster ? cluster->build_limit : NULL));
+        space = NULL;
+    } else {
+        fill_from(&v, values_of(sources->workspace));
+        fill_from(&v, values_of(sources->template_));
+        fill_from(&v, values_of(space ? space->default_limit : NULL));
+        if (cluster) {
+            fill_from(&v, values_of(is_organization(sources->space)
+                                        ? cluster->default_organization_space_limit
+                                        : cluster->default_user_space_limit));
+        }
+    }
+    fill_from(&v, built_in);
+    cut_to(&v, values_of(space ? space->max_limit : NULL));
+    cut_to(&v, values_of(cluster ? cluster->max_limit : NULL));
+    return v;
+}
+
+Cordium__Workspace__Spec__Limit *limit_to_message(struct limit_values values, struct arena *arena)
+{
+    Cordium__Workspace__Spec__Limit *limit = arena_alloc(arena, sizeof(*limit));
+    Cordium__Workspace__Spec__Limit__CPU *cpu = arena_alloc(arena, sizeof(*cpu));
+    Cordium__Workspace__Spec__Limit__Memory *memory = arena_alloc(arena, sizeof(*memory));
+    Cordium__Workspace__Spec__Limit__Storage *storage = arena_alloc(arena, sizeof(*storage));
+    if (!limit || !cpu || !memory || !storage) {
+        return NULL;
+    }
+    cordium__workspace__spec__limit__init(limit);
+    cordium__workspace__spec__limit__cpu__init(cpu);
+    cordium__workspace__spec__limit__memory__init(memory);
+    cordium__workspace__spec__limit__storage__init(storage);
+    cpu->millicores = values.cpu_millicores;
+    memory->megabytes = values.memory_megabytes;
+    storage->megabytes = values.storage_megabytes;
+    limit->cpu = cpu;
+    limit->memory = memory;
+    limit->storage = storage;
+    return limit;
+}
+
+static int check_number(uint32_t value, uint32_t max, const char *field, const char *what,
+                        struct error *err)
+{
+    if (value > max) {
+        return error_set(err, STATUS_INVALID_ARGUMENT,
+                         "%s.%s is %u, the maximum is %u: ask for less", field, what, value, max);
+    }
+    return 0;
+}
+
+int limit_validate(const Cordium__Workspace__Spec__Limit *limit, const char *field,
+                   struct error *err)
+{
+    struct limit_values v = values_of(limit);
+    int status = check_number(v.cpu_millicores, CPU_MILLICORES_MAX, field, "cpu.millicores", err);
+    if (!status) {
+        status = check_number(v.memory_megabytes, MEGABYTES_MAX, field, "memory.megabytes", err);
+    }
+    if (!status) {
+        status = check_number(v.storage_megabytes, MEGABYTES_MAX, field, "storage.megabytes", err);
+    }
+    return status;
+}
+
+static uint32_t quota(uint32_t configured, uint32_t fallback, uint32_t otherwise)
+{
+    return configured ? configured : fallback ? fallback : otherwise;
+}
+
+uint32_t limit_quota_workspaces(const Cordium__ClusterConfig *cluster, uint32_t fallback)
+{
+    const Cordium__ClusterConfig__Spec__Workspace__Limit *limit = cluster_limit(cluster);
+    return quota(limit ? limit->max_per_user : 0, fallback, QUOTA_WORKSPACES_PER_USER);
+}
+
+uint32_t limit_quota_active_workspaces(const Cordium__ClusterConfig *cluster, uint32_t fallback)
+{
+    const Cordium__ClusterConfig__Spec__Workspace__Limit *limit = cluster_limit(cluster);
+    return quota(limit ? limit->max_active_per_user : 0, fallback,
+                 QUOTA_ACTIVE_WORKSPACES_PER_USER);
+}
+
+uint32_t limit_quota_snapshots(const Cordium__ClusterConfig *cluster)
+{
+    const Cordium__ClusterConfig__Spec__Workspace__Limit *limit = cluster_limit(cluster);
+    return quota(limit ? limit->max_snapshots_per_user : 0, 0, QUOTA_SNAPSHOTS_PER_USER);
+}
