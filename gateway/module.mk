@@ -1,6 +1,40 @@
 # gateway/: the unprivileged daemon, the API schema and the command line client.
 
+# The API: protoc makes a descriptor set of gateway/api, pbgen makes our tables of it, and
+# protoc-gen-c makes C of what pbgen left for it. One stamp stands for all that is generated.
 API_PROTOS := $(wildcard gateway/api/*.proto)
+API_NAMES := $(patsubst gateway/%.proto,%,$(API_PROTOS)) \
+	google/protobuf/timestamp google/protobuf/duration google/protobuf/struct
+API_STAMP := $(OUT)/api/.made
+API_SOURCES := $(patsubst %,$(OUT)/%.pb-c.c,$(API_NAMES)) $(OUT)/api/schema_table.c
+API_OBJECTS := $(API_SOURCES:.c=.o)
+PROTO_INCLUDE := $(shell $(PKG_CONFIG) --variable=includedir protobuf 2>/dev/null || echo /usr/include)
+PBGEN := $(OUT)/pbgen/pbgen
+
+$(PBGEN): gateway/rpc/tools/pbgen.c
+	@mkdir -p $(@D)
+	@protoc -I$(PROTO_INCLUDE) --c_out=$(@D) google/protobuf/descriptor.proto
+	@gcc -std=gnu17 -O1 $(WARN) -I$(@D) $< -x c $(@D)/google/protobuf/descriptor.pb-c.c -lprotobuf-c -o $@
+
+$(API_STAMP): $(API_PROTOS) $(PBGEN)
+	@mkdir -p $(@D)
+	@echo PROTOC gateway/api
+	@protoc -Igateway -I$(PROTO_INCLUDE) --include_imports --descriptor_set_out=$(@D)/api.pb \
+		$(API_PROTOS) google/protobuf/duration.proto
+	@$(PBGEN) $(@D)/api.pb $(@D)/rewritten.pb $(@D)/schema_table.c
+	@protoc --descriptor_set_in=$(@D)/rewritten.pb --c_out=$(OUT) $(addsuffix .proto,$(API_NAMES))
+	@touch $@
+
+$(API_SOURCES) $(patsubst %,$(OUT)/%.pb-c.h,$(API_NAMES)): $(API_STAMP) ;
+
+# Generated code is not held to our warnings.
+$(API_OBJECTS): $(OUT)/%.o: $(OUT)/%.c
+	@echo CC $<
+	@$(CC) $(CPPFLAGS) $(filter-out $(WARN),$(CFLAGS)) -MMD -MP -c $< -o $@
+
+# Whoever may include a generated header waits for it; -MMD knows the rest.
+$(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/*.c gateway/*/*.c tests/unit/gateway/*.c tests/fuzz/*.c tests/tools/*.c)): | $(API_STAMP)
+
 GATEWAY_SOURCES := $(filter-out gateway/main.c,$(wildcard gateway/*.c gateway/edge/*.c gateway/identity/*.c \
 	gateway/rpc/*.c gateway/authorize/*.c gateway/audit/*.c gateway/services/*.c gateway/state/*.c gateway/text/*.c))
 GATEWAY_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(GATEWAY_SOURCES))
