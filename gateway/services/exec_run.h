@@ -1,0 +1,100 @@
+#ifndef SERVICES_EXEC_RUN_H
+#define SERVICES_EXEC_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "executor/client/executor_client.h"
+#include "policy/base/bytes.h"
+#include "policy/base/status.h"
+#include "policy/base/str.h"
+
+/* One program in a sandbox, with the pipes to it: made here, the program's ends sent to the
+ * executor, so that bytes flow straight from the program to us. Serves Exec, tasks and builds. */
+struct gateway;
+struct exec_run;
+
+enum exec_stream { EXEC_STDOUT, EXEC_STDERR };
+
+enum {
+    EXEC_OUTPUT_MESSAGE_MAX_BYTES = 32 * 1024, /* what one `output` call brings at most */
+    EXEC_STDIN_HIGH_BYTES = 128 * 1024,        /* queued input over which a writer should wait */
+    EXEC_DRAIN_MS = 200, /* how long a background child may hold an ended program's output */
+};
+
+struct exec_run_spec {
+    struct executor_uuid sandbox;
+    /* Either argv, or a command for the first shell that the image has. */
+    const char *const *argv;
+    size_t argc;
+    const char *command;
+    /* Where to begin in the list of shells; set to the one that worked. May be NULL. Must outlive
+     * the run's first answer, i.e. belongs to the workspace. */
+    unsigned *shell;
+    const char *const *env;
+    size_t env_count;
+    const char *cwd;
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t flags;
+    bool has_stdin; /* false: /dev/null */
+};
+
+enum exec_outcome_kind {
+    EXEC_EXITED,
+    EXEC_SIGNALED,
+    EXEC_TIMED_OUT,
+    EXEC_CPU_LIMIT,
+    EXEC_OOM_KILLED,
+    EXEC_OUTPUT_LIMIT,
+    EXEC_CANCELLED,
+    EXEC_LOST,        /* the sandbox or the connection to the executor went away */
+    EXEC_NOT_STARTED, /* the program could not be started: see text */
+};
+
+struct exec_outcome {
+    enum exec_outcome_kind kind;
+    int code;       /* exit status; -1 for anything but EXITED and NOT_STARTED (126, 127) */
+    int signal;     /* 0 unless a signal ended the program */
+    char text[320]; /* for a person; empty for EXITED and SIGNALED */
+    bool has_event;
+    struct executor_run_exit event; /* usage and counters, when has_event */
+};
+
+struct exec_run_events {
+    /* True: stop reading until exec_run_resume_output(). Bytes are borrowed. */
+    bool (*output)(void *context, enum exec_stream stream, struct str bytes);
+    /* The queued input is gone to the program. May be NULL. */
+    void (*input_drained)(void *context);
+    /* Last event, after all output: the run frees itself afterwards. */
+    void (*ended)(void *context, const struct exec_outcome *outcome);
+    void *context;
+};
+
+/* Everything in spec is copied. UNAVAILABLE without an executor; a program that cannot be started
+ * is an outcome, not an error. */
+int exec_run_start(struct gateway *g, const struct exec_run_spec *spec,
+                   const struct exec_run_events *events, struct exec_run **ret, struct error *err);
+
+/* Kills the whole tree; `ended` still follows. The first reason counts. */
+void exec_run_kill(struct exec_run *run, enum executor_kill_reason reason);
+
+/* The owner goes away: no more events; the tree is killed when reason is not KILL_NONE. */
+void exec_run_abandon(struct exec_run *run, enum executor_kill_reason reason);
+
+void exec_run_resume_output(struct exec_run *run);
+
+/* Queues input. True: wait for input_drained. Input for a program that closed its stdin vanishes.
+ */
+bool exec_run_write(struct exec_run *run, struct str bytes);
+
+/* End of file for the program, after what is queued. */
+void exec_run_close_input(struct exec_run *run);
+
+/* "exited", "oom_killed" …: the closed set of outcomes. */
+const char *exec_outcome_name(const struct exec_outcome *outcome);
+
+/* The facts as one JSON object: code, signal, counters, usage. */
+void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out);
+
+#endif
