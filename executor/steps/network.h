@@ -60,8 +60,8 @@ struct network_rule {
 
 /* Decided in this order, whatever the rules' order: protected ranges (the host, other
  * sandboxes, link-local, loopback) are refused; a DENY that matches refuses; an ALLOW that
- * matches accepts; else the default. Refusals are told at once: TCP reset, or ICMP "administratively
- * prohibited". */
+ * matches accepts; else the default. Refusals are told at once: TCP reset, or ICMP
+ * "administratively prohibited". */
 struct network_policy {
     uint8_t mode;           /* enum network_mode */
     uint8_t default_action; /* NETWORK_ACTION_DENY, _ALLOW_PUBLIC, or _ALLOW (all but protected) */
@@ -77,7 +77,7 @@ struct network_policy {
 
 struct network_config {
     const char *instance; /* [a-z0-9-]{1,NETWORK_INSTANCE_MAX}; one per executor on this machine */
-    uint32_t range;       /* private IPv4 range cut into one /30 per sandbox; 0 = by instance's name */
+    uint32_t range; /* private IPv4 range cut into one /30 per sandbox; 0 = by instance's name */
     uint8_t range_prefix_length; /* 8-28 */
 
     /* Resolvers that sandboxes are given. Under ALLOW_PUBLIC their port 53 is reachable even

@@ -17,7 +17,6 @@ struct network_rules_table {
     uint32_t service;
     const uint32_t *resolvers;
     size_t resolver_count;
-    bool forwarding_was_off; /* then nothing but sandboxes' packets may be forwarded */
 };
 
 struct network_rules_link {
@@ -32,6 +31,10 @@ struct network_rules_link {
 
 /* The table from nothing; replaces one of the same name in one transaction. */
 void network_rules_write_table(struct buf *out, const struct network_rules_table *t);
+
+/* For a host whose ip_forward was off: leaves the mark, and lets nothing but sandboxes' packets
+ * be forwarded. */
+void network_rules_write_no_forwarding(struct buf *out, const char *table);
 
 /* One sandbox's chain, and its way in. The policy was checked. */
 void network_rules_write_link(struct buf *out, const struct network_rules_link *l,
