@@ -7,7 +7,7 @@ int64_t duration_seconds(const Meta__Duration *duration)
     if (!duration) {
         return 0;
     }
-    switch (duration->type_case) {
+    switch ((int)duration->type_case) {
     case META__DURATION__TYPE_MILLISECONDS:
         return ((int64_t)duration->milliseconds + 999) / 1000;
     case META__DURATION__TYPE_SECONDS:
