@@ -1,0 +1,72 @@
+#ifndef EXECUTOR_STEPS_CGROUP_H
+#define EXECUTOR_STEPS_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/base/status.h"
+
+/* Memory, pids and cpu limits, accounting and the kill of whole trees. Cgroup v2, or v1 where the
+ * controllers are bound there. A process joins by writing "0" itself, to `tasks` on v1: joining
+ * from outside through cgroup.procs takes a lock that costs milliseconds (facts, sandbox 4e). */
+
+enum { CGROUP_ATTACH_MAX = 4 };
+
+struct cgroup_host;
+struct cgroup;     /* of one sandbox */
+struct cgroup_run; /* of one run, inside it */
+
+struct cgroup_limits {
+    uint64_t memory_bytes; /* 0 = none of its own */
+    uint32_t pids;
+    uint32_t cpu_millicores;
+};
+
+struct cgroup_usage {
+    uint64_t memory_bytes;
+    uint64_t memory_peak_bytes;
+    uint64_t cpu_user_us;
+    uint64_t cpu_system_us;
+    uint64_t oom_kills;   /* since cgroup_run_acquire() or cgroup_acquire() */
+    uint64_t pids_denied; /* the same */
+    uint32_t pids;
+};
+
+/* Probes, makes our own parent group, and kills and removes what an earlier run left in it.
+ * FAILED_PRECONDITION names the controller that is missing and the remedy. */
+int cgroup_host_open(const char *parent, struct cgroup_host **ret, struct error *err);
+
+/* Removes the pool and the parent group. NULL is fine. */
+void cgroup_host_close(struct cgroup_host *host);
+bool cgroup_host_is_v2(const struct cgroup_host *host);
+
+/* A group for a sandbox, from the pool when there is one: recycled groups cost less, and leave no
+ * dying memory cgroup behind. */
+int cgroup_acquire(struct cgroup_host *host, const struct cgroup_limits *limits,
+                   struct cgroup **ret, struct error *err);
+
+/* Gives the group back; every process in it must be dead. NULL is fine. */
+void cgroup_release(struct cgroup *group);
+
+/* Makes one group for the pool when it holds fewer than `want`. True when it made one. */
+bool cgroup_pool_fill(struct cgroup_host *host, unsigned want);
+
+/* The descriptors to which a process of the sandbox writes "0" to join. They stay ours. */
+size_t cgroup_attach_fds(const struct cgroup *group, int ret[CGROUP_ATTACH_MAX]);
+void cgroup_read_usage(const struct cgroup *group, struct cgroup_usage *ret);
+
+/* A group for one run. limits' zeros mean the sandbox's own. */
+int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
+                       struct cgroup_run **ret, struct error *err);
+size_t cgroup_run_attach_fds(const struct cgroup_run *run, int ret[CGROUP_ATTACH_MAX]);
+
+/* Kills every process of the run; no new one can be forked meanwhile. Returns when each got
+ * SIGKILL; 0 or -errno. */
+int cgroup_run_kill(struct cgroup_run *run);
+void cgroup_run_read_usage(const struct cgroup_run *run, struct cgroup_usage *ret);
+
+/* Marks the run as over; its group is used again once it is empty. NULL is fine. */
+void cgroup_run_release(struct cgroup_run *run);
+
+#endif
