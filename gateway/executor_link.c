@@ -1,6 +1,7 @@
 #include "gateway/executor_link.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -70,10 +71,15 @@ static void on_sandbox_gone(void *context, const struct executor_sandbox_gone *e
     link->events.sandbox_gone(link->events.context, event);
 }
 
+static void remember_error(struct executor_link *link, const struct error *err)
+{
+    (void)snprintf(link->last_error, sizeof link->last_error, "%.255s", err->text);
+}
+
 static void on_disconnected(void *context, const struct error *why)
 {
     struct executor_link *link = context;
-    (void)strncpy(link->last_error, why->text, sizeof link->last_error - 1);
+    remember_error(link, why);
     link->is_lost = true;
 }
 
@@ -185,7 +191,7 @@ static void try_connect(struct executor_link *link)
     link->is_lost = false;
     if (executor_client_connect(link->socket_path, CONNECT_TIMEOUT_MS, &events, &link->client,
                                 &err)) {
-        (void)strncpy(link->last_error, err.text, sizeof link->last_error - 1);
+        remember_error(link, &err);
         link->client = NULL;
         retry_later(link);
         return;

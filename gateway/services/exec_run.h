@@ -28,8 +28,8 @@ struct exec_run_spec {
     const char *const *argv;
     size_t argc;
     const char *command;
-    /* Where to begin in the list of shells; set to the one that worked. May be NULL. Must outlive
-     * the run's first answer, i.e. belongs to the workspace. */
+    /* Which shell works: 0 = not known yet, set once one did. May be NULL; the owner abandons the
+     * run before this goes away. */
     unsigned *shell;
     const char *const *env;
     size_t env_count;

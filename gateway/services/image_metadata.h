@@ -9,11 +9,12 @@
 #include "policy/base/str.h"
 
 /* What is known of an image: the line that the image program prints at its end. It was written
- * inside a build sandbox by a program that worked on somebody's files, so every member is checked. */
+ * inside a build sandbox by a program that worked on somebody's files, so every member is checked.
+ */
 struct image_metadata {
-    const char *user; /* "" when the image has no name for it */
-    const char *home; /* absolute */
-    const char *shell; /* absolute, or "" */
+    const char *user;        /* "" when the image has no name for it */
+    const char *home;        /* absolute */
+    const char *shell;       /* absolute, or "" */
     const char *working_dir; /* absolute, or "" */
     const char *digest;      /* "sha256:…" of the manifest, or "" */
     uint32_t uid;            /* 1 to 65533 */

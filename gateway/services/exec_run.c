@@ -1,0 +1,694 @@
+#include "gateway/services/exec_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "gateway/executor_link.h"
+#include "gateway/gateway.h"
+#include "gateway/services/exec_pipe.h"
+#include "policy/base/arena.h"
+#include "policy/base/json_out.h"
+
+/* Where images keep the shells that a command may be run with; the first that is there. By path,
+ * so that the PATH of a request has no say. */
+static const char *const SHELLS[] = {"/bin/bash",   "/usr/bin/bash", "/bin/sh",
+                                     "/usr/bin/sh", "/bin/zsh",      "/usr/bin/zsh"};
+enum {
+    SHELL_COUNT = sizeof SHELLS / sizeof SHELLS[0],
+    SPEC_ARENA_CAP_BYTES = 4 * 1024 * 1024, /* argv and env of one run, 2 MiB at most */
+    STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024,
+};
+
+struct exec_run {
+    struct gateway *gateway;
+    struct exec_run_events events;
+    struct executor_run_watch watch;
+    struct arena arena; /* of spec */
+    struct exec_run_spec spec;
+    unsigned shells_tried;
+    unsigned shell_index;
+
+    struct exec_pipe *output[2];
+    int child_stdin; /* the program's end, kept while another shell may have to be tried; or -1 */
+    int stdin_fd;    /* ours, or -1 */
+    uv_poll_t *stdin_poll;
+    struct buf input;
+    bool is_input_closing;
+    bool is_input_polled;
+
+    uv_timer_t *drain_timer;
+    bool is_start_pending;
+    bool is_running;
+    bool has_ended;
+    bool is_abandoned;
+    bool is_output_paused;
+    bool is_delivering; /* an event of ours is on the stack */
+    enum executor_kill_reason kill_reason;
+    struct exec_outcome outcome;
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void close_input(struct exec_run *run)
+{
+    if (run->stdin_poll) {
+        (void)uv_poll_stop(run->stdin_poll);
+        uv_close((uv_handle_t *)run->stdin_poll, free_handle);
+        run->stdin_poll = NULL;
+    }
+    if (run->stdin_fd >= 0) {
+        (void)close(run->stdin_fd);
+        run->stdin_fd = -1;
+    }
+}
+
+static void close_child_stdin(struct exec_run *run)
+{
+    if (run->child_stdin >= 0) {
+        (void)close(run->child_stdin);
+        run->child_stdin = -1;
+    }
+}
+
+static void run_free(struct exec_run *run)
+{
+    exec_pipe_free(run->output[0]);
+    exec_pipe_free(run->output[1]);
+    close_input(run);
+    close_child_stdin(run);
+    if (run->drain_timer) {
+        (void)uv_timer_stop(run->drain_timer);
+        uv_close((uv_handle_t *)run->drain_timer, free_handle);
+    }
+    buf_free(&run->input);
+    arena_free(&run->arena);
+    free(run);
+}
+
+/* --- the end --- */
+
+static void finish(struct exec_run *run)
+{
+    if (!run->is_abandoned) {
+        run->events.ended(run->events.context, &run->outcome);
+    }
+    run_free(run);
+}
+
+/* True when the run is over for good and was freed. */
+static bool finish_when_drained(struct exec_run *run)
+{
+    if (run->has_ended && !run->is_delivering && !run->output[0] && !run->output[1]) {
+        finish(run);
+        return true;
+    }
+    return false;
+}
+
+static void on_drain_timer(uv_timer_t *timer)
+{
+    struct exec_run *run = timer->data;
+    if (run->is_output_paused) {
+        (void)uv_timer_start(timer, on_drain_timer, EXEC_DRAIN_MS, 0);
+        return;
+    }
+    finish(run);
+}
+
+static void drain(struct exec_run *run)
+{
+    run->is_delivering = true;
+    for (int i = 0; i < 2; i++) {
+        if (run->output[i]) {
+            exec_pipe_drain(run->output[i]);
+        }
+    }
+    run->is_delivering = false;
+}
+
+static void end_run(struct exec_run *run)
+{
+    run->has_ended = true;
+    run->is_running = false;
+    close_input(run);
+    close_child_stdin(run);
+    if (run->is_abandoned) {
+        run_free(run);
+        return;
+    }
+    drain(run);
+    if (finish_when_drained(run)) {
+        return;
+    }
+    run->drain_timer = calloc(1, sizeof *run->drain_timer);
+    if (!run->drain_timer) {
+        finish(run);
+        return;
+    }
+    (void)uv_timer_init(run->gateway->loop, run->drain_timer);
+    run->drain_timer->data = run;
+    (void)uv_timer_start(run->drain_timer, on_drain_timer, EXEC_DRAIN_MS, 0);
+}
+
+/* Ends a run that never started, or whose fate nobody can tell. */
+static void end_unknown(struct exec_run *run, enum exec_outcome_kind kind, const char *text)
+{
+    run->outcome.kind = kind;
+    run->outcome.code = kind == EXEC_NOT_STARTED ? 126 : -1;
+    (void)snprintf(run->outcome.text, sizeof run->outcome.text, "%.300s", text);
+    end_run(run);
+}
+
+/* --- what happened --- */
+
+static enum exec_outcome_kind kind_of_kill(enum executor_kill_reason reason)
+{
+    switch (reason) {
+    case EXECUTOR_KILL_DEADLINE:
+        return EXEC_TIMED_OUT;
+    case EXECUTOR_KILL_OUTPUT_LIMIT:
+        return EXEC_OUTPUT_LIMIT;
+    case EXECUTOR_KILL_CPU_LIMIT:
+        return EXEC_CPU_LIMIT;
+    case EXECUTOR_KILL_SANDBOX_END:
+        return EXEC_LOST;
+    case EXECUTOR_KILL_NONE:
+    case EXECUTOR_KILL_ASKED:
+    case EXECUTOR_KILL_CANCELLED:
+        break;
+    }
+    return EXEC_CANCELLED;
+}
+
+static void describe_stage(struct exec_run *run, const struct executor_run_exit *event)
+{
+    struct exec_outcome *o = &run->outcome;
+    const char *reason = strerror(event->error_number);
+    o->kind = EXEC_NOT_STARTED;
+    o->code = 126;
+    switch (event->stage) {
+    case EXECUTOR_STAGE_CWD:
+        (void)snprintf(o->text, sizeof o->text,
+                       "cannot change to the working directory '%.200s': %s",
+                       run->spec.cwd[0] ? run->spec.cwd : "~", reason);
+        return;
+    case EXECUTOR_STAGE_EXEC:
+        o->code = event->error_number == ENOENT ? 127 : 126;
+        if (run->spec.argc == 0 && event->error_number == ENOENT) {
+            (void)snprintf(o->text, sizeof o->text,
+                           "the image has no shell; looked for bash, sh and zsh in /bin and "
+                           "/usr/bin");
+            return;
+        }
+        (void)snprintf(o->text, sizeof o->text, "cannot execute '%.200s': %s",
+                       run->spec.argc ? run->spec.argv[0] : SHELLS[run->shell_index], reason);
+        return;
+    case EXECUTOR_STAGE_FORK:
+        (void)snprintf(o->text, sizeof o->text,
+                       "cannot start a process: %s; the workspace is at its limit of processes or "
+                       "memory",
+                       reason);
+        return;
+    case EXECUTOR_STAGE_TERMINAL:
+    case EXECUTOR_STAGE_IDENTITY:
+        (void)snprintf(o->text, sizeof o->text, "cannot prepare the process: %s", reason);
+        return;
+    case EXECUTOR_STAGE_LOST:
+    case EXECUTOR_STAGE_RAN:
+        o->kind = EXEC_LOST;
+        o->code = -1;
+        (void)snprintf(o->text, sizeof o->text, "the sandbox ended before the program started");
+        return;
+    }
+}
+
+static void judge(struct exec_run *run, const struct executor_run_exit *event)
+{
+    struct exec_outcome *o = &run->outcome;
+    o->event = *event;
+    o->has_event = true;
+    if (event->stage != EXECUTOR_STAGE_RAN) {
+        describe_stage(run, event);
+        return;
+    }
+    if (WIFSIGNALED(event->wait_status)) {
+        o->signal = WTERMSIG(event->wait_status);
+    }
+    o->code = -1;
+    if (event->killed_by_us) {
+        o->kind = kind_of_kill(event->kill_reason);
+    } else if (event->main_was_oom_killed) {
+        o->kind = EXEC_OOM_KILLED;
+        (void)snprintf(o->text, sizeof o->text, "killed: out of memory");
+    } else if (WIFEXITED(event->wait_status)) {
+        o->kind = EXEC_EXITED;
+        o->code = WEXITSTATUS(event->wait_status);
+    } else {
+        o->kind = EXEC_SIGNALED;
+    }
+}
+
+static int start_attempt(struct exec_run *run, struct error *err);
+
+/* A shell that the image lacks: the next one. False when there is none left. */
+static bool try_next_shell(struct exec_run *run, const struct executor_run_exit *event)
+{
+    if (run->spec.argc > 0 || run->is_abandoned || run->child_stdin < 0 ||
+        event->stage != EXECUTOR_STAGE_EXEC ||
+        (event->error_number != ENOENT && event->error_number != EACCES) ||
+        run->kill_reason != EXECUTOR_KILL_NONE || run->shells_tried >= SHELL_COUNT) {
+        return false;
+    }
+    run->shell_index = (run->shell_index + 1) % SHELL_COUNT;
+    struct error err = {0};
+    if (start_attempt(run, &err)) {
+        end_unknown(run, EXEC_LOST, err.text);
+    }
+    return true;
+}
+
+static void on_exited(struct executor_run_watch *watch, const struct executor_run_exit *event)
+{
+    struct exec_run *run = (struct exec_run *)((char *)watch - offsetof(struct exec_run, watch));
+    run->is_running = false;
+    if (!event) {
+        end_unknown(run, EXEC_LOST, "the connection to the executor was lost");
+        return;
+    }
+    if (try_next_shell(run, event)) {
+        return;
+    }
+    if (run->spec.argc == 0 && run->spec.shell && event->stage == EXECUTOR_STAGE_RAN &&
+        !run->is_abandoned) {
+        *run->spec.shell = run->shell_index + 1;
+    }
+    judge(run, event);
+    end_run(run);
+}
+
+static void send_kill(struct exec_run *run);
+
+static void on_started(void *context, const struct executor_reply *reply)
+{
+    struct exec_run *run = context;
+    run->is_start_pending = false;
+    if (reply->err.status) {
+        end_unknown(run, EXEC_LOST, reply->err.text);
+        return;
+    }
+    run->is_running = true;
+    run->watch.run = reply->started.run;
+    run->watch.exited = on_exited;
+    executor_link_watch(run->gateway->executor, &run->watch);
+    if (run->kill_reason != EXECUTOR_KILL_NONE) {
+        send_kill(run);
+    }
+}
+
+/* --- output --- */
+
+static bool on_data(struct exec_run *run, enum exec_stream stream, struct str bytes)
+{
+    if (run->is_abandoned) {
+        return false; /* read and dropped, so that the program does not block until it is dead */
+    }
+    bool pause = run->events.output(run->events.context, stream, bytes);
+    if (pause && !run->is_output_paused) {
+        run->is_output_paused = true;
+        for (int i = 0; i < 2; i++) {
+            if (run->output[i]) {
+                exec_pipe_pause(run->output[i]);
+            }
+        }
+    }
+    return run->is_output_paused;
+}
+
+static bool on_stdout(void *context, struct str bytes)
+{
+    return on_data(context, EXEC_STDOUT, bytes);
+}
+
+static bool on_stderr(void *context, struct str bytes)
+{
+    return on_data(context, EXEC_STDERR, bytes);
+}
+
+static void on_output_end(struct exec_run *run, int which)
+{
+    exec_pipe_free(run->output[which]);
+    run->output[which] = NULL;
+    (void)finish_when_drained(run);
+}
+
+static void on_stdout_end(void *context)
+{
+    on_output_end(context, 0);
+}
+
+static void on_stderr_end(void *context)
+{
+    on_output_end(context, 1);
+}
+
+void exec_run_resume_output(struct exec_run *run)
+{
+    if (!run->is_output_paused) {
+        return;
+    }
+    run->is_output_paused = false;
+    for (int i = 0; i < 2; i++) {
+        if (run->output[i]) {
+            exec_pipe_resume(run->output[i]);
+        }
+    }
+    if (run->has_ended) {
+        drain(run);
+        (void)finish_when_drained(run);
+    }
+}
+
+/* --- input --- */
+
+static void on_stdin_poll(uv_poll_t *poll, int status, int events);
+
+/* Writes what the pipe takes. */
+static void pump_input(struct exec_run *run)
+{
+    while (run->input.len > 0 && run->stdin_fd >= 0) {
+        ssize_t n = write(run->stdin_fd, run->input.ptr, run->input.len);
+        if (n > 0) {
+            buf_consume(&run->input, (size_t)n);
+        } else if (n == -1 && errno == EAGAIN) {
+            break;
+        } else if (n == -1 && errno != EINTR) {
+            buf_clear(&run->input); /* EPIPE: the program does not read; its business */
+            close_input(run);
+        }
+    }
+    if (run->stdin_fd >= 0 && run->input.len == 0 && run->is_input_closing) {
+        close_input(run);
+    }
+    if (run->stdin_poll && run->is_input_polled != (run->input.len > 0)) {
+        run->is_input_polled = run->input.len > 0;
+        if (run->is_input_polled) {
+            (void)uv_poll_start(run->stdin_poll, UV_WRITABLE, on_stdin_poll);
+        } else {
+            (void)uv_poll_stop(run->stdin_poll);
+        }
+    }
+}
+
+static void on_stdin_poll(uv_poll_t *poll, int status, int events)
+{
+    struct exec_run *run = poll->data;
+    (void)status;
+    (void)events;
+    pump_input(run);
+    if (run->input.len == 0 && run->events.input_drained && !run->is_abandoned) {
+        run->events.input_drained(run->events.context);
+    }
+}
+
+bool exec_run_write(struct exec_run *run, struct str bytes)
+{
+    if (run->stdin_fd < 0 || run->is_input_closing) {
+        return false;
+    }
+    /* The common case: the pipe takes it at once and nothing is copied. */
+    if (run->input.len == 0) {
+        ssize_t n = write(run->stdin_fd, bytes.ptr, bytes.len);
+        if (n > 0) {
+            bytes.ptr += n;
+            bytes.len -= (size_t)n;
+        }
+    }
+    if (bytes.len > 0) {
+        buf_add_str(&run->input, bytes);
+        pump_input(run);
+    }
+    return run->input.len > 0;
+}
+
+void exec_run_close_input(struct exec_run *run)
+{
+    run->is_input_closing = true;
+    if (run->stdin_fd >= 0) {
+        pump_input(run);
+    }
+}
+
+/* --- start --- */
+
+static int make_output(struct exec_run *run, int ret_child[2], struct error *err)
+{
+    const struct exec_pipe_events events[2] = {{on_stdout, on_stdout_end, run},
+                                               {on_stderr, on_stderr_end, run}};
+    for (int i = 0; i < 2; i++) {
+        int fds[2];
+        if (pipe2(fds, O_CLOEXEC) == -1) {
+            return error_set_errno(err, STATUS_RESOURCE_EXHAUSTED, errno, "make a pipe");
+        }
+        ret_child[i] = fds[1];
+        (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
+        run->output[i] =
+            exec_pipe_new(run->gateway->loop, fds[0], EXEC_OUTPUT_MESSAGE_MAX_BYTES, &events[i]);
+        if (!run->output[i]) {
+            return error_set(err, STATUS_RESOURCE_EXHAUSTED, "read a program's output: no memory");
+        }
+    }
+    return 0;
+}
+
+static int make_input(struct exec_run *run, struct error *err)
+{
+    if (!run->spec.has_stdin) {
+        run->child_stdin = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        return run->child_stdin >= 0
+                   ? 0
+                   : error_set_errno(err, STATUS_INTERNAL, errno, "open /dev/null");
+    }
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) == -1) {
+        return error_set_errno(err, STATUS_RESOURCE_EXHAUSTED, errno, "make a pipe");
+    }
+    run->child_stdin = fds[0];
+    run->stdin_fd = fds[1];
+    (void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
+    run->stdin_poll = calloc(1, sizeof *run->stdin_poll);
+    if (!run->stdin_poll || uv_poll_init(run->gateway->loop, run->stdin_poll, fds[1])) {
+        free(run->stdin_poll);
+        run->stdin_poll = NULL;
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "write a program's input: no memory");
+    }
+    run->stdin_poll->data = run;
+    return 0;
+}
+
+static int send_start(struct exec_run *run, const int child[2], struct error *err)
+{
+    const char *shell_argv[] = {SHELLS[run->shell_index], "-c", run->spec.command};
+    bool by_shell = run->spec.argc == 0;
+    struct executor_client *client = executor_link_client(run->gateway->executor, err);
+    if (!client) {
+        return -STATUS_UNAVAILABLE;
+    }
+    const struct executor_run_spec spec = {
+        .sandbox = run->spec.sandbox,
+        .argv = by_shell ? shell_argv : run->spec.argv,
+        .argc = by_shell ? 3 : run->spec.argc,
+        .env = run->spec.env,
+        .env_count = run->spec.env_count,
+        .cwd = run->spec.cwd,
+        .uid = run->spec.uid,
+        .gid = run->spec.gid,
+        .flags = run->spec.flags,
+        .fds = {run->child_stdin, child[0], child[1]},
+    };
+    return executor_run_start(client, &spec, (struct executor_callback){on_started, run}, err);
+}
+
+/* Output pipes are new for each shell that is tried, or their end would never be seen; input stays
+ * the same, since some may have been written already. */
+static int start_attempt(struct exec_run *run, struct error *err)
+{
+    int child[2] = {-1, -1};
+    for (int i = 0; i < 2; i++) {
+        exec_pipe_free(run->output[i]);
+        run->output[i] = NULL;
+    }
+    run->shells_tried++;
+    int rc = make_output(run, child, err);
+    if (!rc) {
+        rc = send_start(run, child, err);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (child[i] >= 0) {
+            (void)close(child[i]);
+        }
+    }
+    bool may_try_again = run->spec.argc == 0 && !(run->spec.shell && *run->spec.shell);
+    if (!rc && !may_try_again) {
+        close_child_stdin(run);
+    }
+    run->is_start_pending = !rc;
+    return rc;
+}
+
+static const char *const *copy_list(struct arena *arena, const char *const *from, size_t count)
+{
+    const char **list = arena_calloc(arena, count + 1, sizeof *list);
+    for (size_t i = 0; list && i < count; i++) {
+        list[i] = arena_strdup(arena, from[i]);
+        if (!list[i]) {
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static int copy_spec(struct exec_run *run, const struct exec_run_spec *spec)
+{
+    run->spec = *spec;
+    run->spec.argv = copy_list(&run->arena, spec->argv, spec->argc);
+    run->spec.env = copy_list(&run->arena, spec->env, spec->env_count);
+    run->spec.cwd = arena_strdup(&run->arena, spec->cwd ? spec->cwd : "");
+    run->spec.command = arena_strdup(&run->arena, spec->command ? spec->command : "");
+    run->shell_index = spec->shell && *spec->shell > 0 ? (*spec->shell - 1) % SHELL_COUNT : 0;
+    return run->spec.argv && run->spec.env && run->spec.cwd && run->spec.command ? 0 : -1;
+}
+
+int exec_run_start(struct gateway *g, const struct exec_run_spec *spec,
+                   const struct exec_run_events *events, struct exec_run **ret, struct error *err)
+{
+    struct exec_run *run = calloc(1, sizeof *run);
+    if (!run) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "start a program: no memory");
+    }
+    run->gateway = g;
+    run->events = *events;
+    run->child_stdin = run->stdin_fd = -1;
+    arena_init(&run->arena, SPEC_ARENA_CAP_BYTES);
+    buf_init(&run->input, STDIN_QUEUE_MAX_BYTES);
+    int rc = copy_spec(run, spec)
+                 ? error_set(err, STATUS_RESOURCE_EXHAUSTED, "start a program: no memory")
+                 : make_input(run, err);
+    if (!rc) {
+        rc = start_attempt(run, err);
+    }
+    if (rc) {
+        run_free(run);
+        return rc;
+    }
+    *ret = run;
+    return 0;
+}
+
+/* --- kill --- */
+
+static void on_killed(void *context, const struct executor_reply *reply)
+{
+    /* The end of the run tells; a run that ended meanwhile is NOT_FOUND here. */
+    (void)context;
+    (void)reply;
+}
+
+static void send_kill(struct exec_run *run)
+{
+    struct executor_client *client = executor_link_client(run->gateway->executor, NULL);
+    if (client) {
+        (void)executor_run_kill(client, run->watch.run, run->kill_reason,
+                                (struct executor_callback){on_killed, NULL}, NULL);
+    }
+}
+
+void exec_run_kill(struct exec_run *run, enum executor_kill_reason reason)
+{
+    if (run->has_ended || run->kill_reason != EXECUTOR_KILL_NONE) {
+        return;
+    }
+    run->kill_reason = reason;
+    if (run->is_running) {
+        send_kill(run);
+    }
+}
+
+void exec_run_abandon(struct exec_run *run, enum executor_kill_reason reason)
+{
+    run->is_abandoned = true;
+    if (run->has_ended) {
+        run_free(run);
+        return;
+    }
+    if (reason != EXECUTOR_KILL_NONE) {
+        exec_run_kill(run, reason);
+    }
+    close_input(run);
+    exec_run_resume_output(run);
+}
+
+/* --- words --- */
+
+const char *exec_outcome_name(const struct exec_outcome *outcome)
+{
+    switch (outcome->kind) {
+    case EXEC_EXITED:
+        return "exited";
+    case EXEC_SIGNALED:
+        return "signaled";
+    case EXEC_TIMED_OUT:
+        return "timed_out";
+    case EXEC_CPU_LIMIT:
+        return "cpu_limit";
+    case EXEC_OOM_KILLED:
+        return "oom_killed";
+    case EXEC_OUTPUT_LIMIT:
+        return "output_limit";
+    case EXEC_CANCELLED:
+        return "cancelled";
+    case EXEC_LOST:
+        return "lost";
+    case EXEC_NOT_STARTED:
+        return "exited"; /* 126 and 127, as a shell would exit */
+    }
+    return "lost";
+}
+
+void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out)
+{
+    struct json_out j = json_out_to(out);
+    const struct executor_run_exit *e = &outcome->event;
+    json_begin_object(&j);
+    json_member_string(&j, "outcome", exec_outcome_name(outcome));
+    json_member_int(&j, "exitCode", outcome->code);
+    if (outcome->signal) {
+        json_member_int(&j, "signal", outcome->signal);
+    }
+    json_member_string_opt(&j, "detail", outcome->text);
+    if (outcome->has_event) {
+        json_member_int(&j, "oomKills", e->oom_kills);
+        json_member_int(&j, "pidsDenied", e->pids_denied);
+        json_key(&j, "usage");
+        json_begin_object(&j);
+        json_key(&j, "cpuUserUs");
+        json_uint(&j, e->cpu_user_us);
+        json_key(&j, "cpuSystemUs");
+        json_uint(&j, e->cpu_system_us);
+        json_key(&j, "memoryPeakBytes");
+        json_uint(&j, e->memory_peak_bytes);
+        json_key(&j, "wallUs");
+        json_uint(&j, e->wall_ns / 1000);
+        json_end_object(&j);
+    }
+    json_end_object(&j);
+}
