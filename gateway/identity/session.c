@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "gateway/authorize/activation.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/scope.h"
 #include "gateway/identity/session_settings.h"
@@ -160,12 +161,8 @@ static Core__Session__Status__Authentication__Info *make_info(const Core__Creden
     }
     downstream->user_agent =
         arena_strndup(arena, user_agent.ptr, user_agent.len > 256 ? 256 : user_agent.len);
-    /* "192.0.2.7:4711" without its port; a unix peer stays as it is. */
-    const char *colon = peer ? strrchr(peer, ':') : NULL;
-    downstream->ip_address =
-        arena_strndup(arena, peer ? peer : "",
-                      colon && strncmp(peer, "unix:", 5) != 0 ? (size_t)(colon - peer)
-                                                              : strlen(peer ? peer : ""));
+    struct str ip = activation_peer_ip(peer ? peer : "");
+    downstream->ip_address = arena_strndup(arena, ip.ptr, ip.len);
     if (!downstream->user_agent || !downstream->ip_address) {
         return NULL;
     }
