@@ -1,0 +1,22 @@
+#ifndef AUTHORIZE_AUTHORIZE_H
+#define AUTHORIZE_AUTHORIZE_H
+
+#include "gateway/request.h"
+#include "policy/base/status.h"
+#include "policy/decide/decide.h"
+
+/* May the actor do this? First the gates on session and user, in Octelium's order, then the
+ * policies attached to User, Groups, Session, Credential and ClusterConfig. Fills r->decision in
+ * any case.
+ *
+ * Returns 0 when it is allowed. PERMISSION_DENIED says what denied: "Denied by policy
+ * 'deny-sandboxes' (rule #0), attached to ClusterConfig". A METHOD_REFRESH passes the gates only:
+ * it gives no access that the next request would not be judged for. */
+int authorize_request(struct request *r, struct error *err);
+
+/* The same decision once more, with each rule and expression reported; changes nothing. */
+void authorize_explain(struct request *r,
+                       void (*step)(void *arg, const struct policy_rule_step *step), void *arg,
+                       struct decision *ret, struct error *err);
+
+#endif

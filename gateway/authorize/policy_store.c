@@ -1,0 +1,420 @@
+#include "gateway/authorize/policy_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gateway/authorize/policy_source_of.h"
+#include "gateway/rpc/codec.h"
+#include "gateway/state/resource.h"
+
+enum {
+    INLINE_SLOTS = 1024, /* power of two: owners whose inline policies are kept compiled */
+    LOAD_ARENA_MAX_BYTES = 512 << 20,
+    SCAN_ARENA_MAX_BYTES = 512 << 20,
+    CONFIG_ARENA_MAX_BYTES = 16 << 20,
+};
+
+#define VERSION_SETTING "policy_set_version"
+
+struct policy_snapshot {
+    struct policy_set *set;
+    struct arena arena; /* of config */
+    Core__ClusterConfig *config;
+};
+
+struct inline_slot {
+    char uid[RESOURCE_UUID_BYTES];
+    char resource_version[RESOURCE_UUID_BYTES];
+    struct policy_set *set; /* NULL: empty */
+};
+
+struct policy_store {
+    struct store *store;
+    struct policy_env *env;
+    struct policy_snapshot *current;
+    bool is_strict;
+    struct inline_slot inline_slots[INLINE_SLOTS];
+};
+
+int policy_store_new(struct store *store, struct policy_store **ret, struct error *err)
+{
+    struct policy_store *ps = calloc(1, sizeof *ps);
+    if (!ps) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for the policies");
+    }
+    ps->store = store;
+    ps->env = policy_env_new(POLICY_LIBRARIES_ALL, err);
+    if (!ps->env) {
+        free(ps);
+        return error_wrap(err, "Policy environment");
+    }
+    *ret = ps;
+    return 0;
+}
+
+void policy_snapshot_free(struct policy_snapshot *snapshot)
+{
+    if (snapshot) {
+        policy_set_unref(snapshot->set);
+        arena_free(&snapshot->arena);
+        free(snapshot);
+    }
+}
+
+void policy_store_free(struct policy_store *ps)
+{
+    if (ps) {
+        for (size_t i = 0; i < INLINE_SLOTS; i++) {
+            policy_set_unref(ps->inline_slots[i].set);
+        }
+        policy_snapshot_free(ps->current);
+        policy_env_free(ps->env);
+        free(ps);
+    }
+}
+
+void policy_store_set_strict(struct policy_store *ps, bool is_strict)
+{
+    ps->is_strict = is_strict;
+}
+
+bool policy_store_is_strict(const struct policy_store *ps)
+{
+    return ps->is_strict;
+}
+
+const struct policy_set *policy_store_current(const struct policy_store *ps)
+{
+    return ps->current ? ps->current->set : NULL;
+}
+
+uint64_t policy_store_version(const struct policy_store *ps)
+{
+    return ps->current ? policy_set_version(ps->current->set) : 0;
+}
+
+const Core__ClusterConfig *policy_store_cluster_config(const struct policy_store *ps)
+{
+    return ps->current ? ps->current->config : NULL;
+}
+
+static int add_policies(struct policy_store *ps, struct policy_set_builder *b, struct error *err)
+{
+    struct arena arena;
+    struct arena scratch;
+    arena_init(&arena, LOAD_ARENA_MAX_BYTES);
+    arena_init(&scratch, LOAD_ARENA_MAX_BYTES);
+    struct store_list list;
+    struct store_filter filter = {.hidden = STORE_HIDDEN_AND_VISIBLE};
+    int rc = store_list_all(ps->store, STORE_POLICY, &filter, &arena, &list, err);
+    for (size_t i = 0; rc == 0 && i < list.count; i++) {
+        const Core__Policy *p = (const Core__Policy *)list.items[i];
+        struct policy_source source;
+        rc = policy_source_of(resource_name(list.items[i]), p->metadata, p->spec, &scratch,
+                              policy_set_builder_arena(b), &source, err);
+        rc = rc ? rc : policy_set_add(b, &source, err);
+        arena_reset(&scratch);
+    }
+    arena_free(&scratch);
+    arena_free(&arena);
+    return rc;
+}
+
+static int build_set(struct policy_store *ps, uint64_t version, struct policy_set **ret,
+                     struct error *err)
+{
+    struct policy_set_builder *b = policy_set_builder_new(ps->env, POLICY_SET_NAMED, version);
+    if (!b) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for the policies");
+    }
+    int rc = add_policies(ps, b, err);
+    if (rc) {
+        policy_set_builder_free(b);
+        return rc;
+    }
+    return policy_set_finish(b, ret, err);
+}
+
+static int load_config(struct policy_store *ps, struct policy_snapshot *s, struct error *err)
+{
+    struct store_list list;
+    struct store_filter filter = {.hidden = STORE_HIDDEN_AND_VISIBLE};
+    int rc = store_list_all(ps->store, STORE_CLUSTER_CONFIG, &filter, &s->arena, &list, err);
+    if (rc) {
+        return rc;
+    }
+    s->config = list.count > 0 ? (Core__ClusterConfig *)list.items[0]
+                               : CODEC_NEW(&s->arena, Core__ClusterConfig, core__cluster_config);
+    if (!s->config) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for the ClusterConfig");
+    }
+    return policy_snapshot_check_attachments(ps, s, &s->config->base, err);
+}
+
+static int build_snapshot(struct policy_store *ps, uint64_t version, struct policy_snapshot **ret,
+                          struct error *err)
+{
+    struct policy_snapshot *s = calloc(1, sizeof *s);
+    if (!s) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for the policies");
+    }
+    arena_init(&s->arena, CONFIG_ARENA_MAX_BYTES);
+    int rc = build_set(ps, version, &s->set, err);
+    rc = rc ? rc : load_config(ps, s, err);
+    if (rc) {
+        policy_snapshot_free(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+static int stored_version(struct policy_store *ps, uint64_t *ret, struct error *err)
+{
+    struct arena arena;
+    arena_init(&arena, 4096);
+    const char *text;
+    int rc = store_setting_get(ps->store, VERSION_SETTING, &arena, &text, err);
+    if (rc == -STATUS_NOT_FOUND) {
+        *ret = 1;
+        rc = 0;
+    } else if (rc == 0) {
+        *ret = strtoull(text, NULL, 10);
+    }
+    arena_free(&arena);
+    return rc;
+}
+
+int policy_store_reload(struct policy_store *ps, struct error *err)
+{
+    uint64_t version;
+    struct policy_snapshot *next;
+    int rc = stored_version(ps, &version, err);
+    rc = rc ? rc : build_snapshot(ps, version, &next, err);
+    if (rc == 0) {
+        policy_store_install(ps, next);
+    }
+    return rc;
+}
+
+int policy_store_prepare(struct policy_store *ps, struct policy_snapshot **ret, struct error *err)
+{
+    uint64_t version;
+    int rc = stored_version(ps, &version, err);
+    rc = rc ? rc : build_snapshot(ps, ++version, ret, err);
+    if (rc) {
+        return rc;
+    }
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, version);
+    rc = store_setting_put(ps->store, VERSION_SETTING, text, err);
+    if (rc) {
+        policy_snapshot_free(*ret);
+        *ret = NULL;
+    }
+    return rc;
+}
+
+void policy_store_install(struct policy_store *ps, struct policy_snapshot *next)
+{
+    struct policy_snapshot *old = ps->current;
+    ps->current = next;
+    policy_snapshot_free(old);
+}
+
+int policy_store_change(struct policy_store *ps, int (*change)(void *arg, struct error *err),
+                        void *arg, struct error *err)
+{
+    struct policy_snapshot *next = NULL;
+    int rc = store_begin(ps->store, err);
+    if (rc) {
+        return rc;
+    }
+    rc = change(arg, err);
+    rc = rc ? rc : policy_store_prepare(ps, &next, err);
+    rc = rc ? rc : store_commit(ps->store, err);
+    if (rc) {
+        store_rollback(ps->store);
+        policy_snapshot_free(next);
+        return rc;
+    }
+    policy_store_install(ps, next);
+    return 0;
+}
+
+static int build_inline(const struct policy_store *ps, const struct authorization *a,
+                        struct policy_set **ret, struct error *err)
+{
+    struct policy_set_builder *b = policy_set_builder_new(ps->env, POLICY_SET_INLINE, 0);
+    if (!b) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for inline policies");
+    }
+    struct arena scratch;
+    arena_init(&scratch, LOAD_ARENA_MAX_BYTES);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < a->inline_policy_count; i++) {
+        const Core__InlinePolicy *p = a->inline_policies[i];
+        struct policy_source source;
+        rc = policy_source_of(p->name, NULL, p->spec, &scratch, policy_set_builder_arena(b),
+                              &source, err);
+        rc = rc ? rc : policy_set_add(b, &source, err);
+        rc = rc ? error_wrap(err, "spec.authorization.inlinePolicies[%zu]", i) : 0;
+    }
+    arena_free(&scratch);
+    if (rc) {
+        policy_set_builder_free(b);
+        return rc;
+    }
+    return policy_set_finish(b, ret, err);
+}
+
+int policy_snapshot_check_attachments(const struct policy_store *ps,
+                                      const struct policy_snapshot *snapshot,
+                                      const ProtobufCMessage *resource, struct error *err)
+{
+    struct authorization a = authorization_of(resource);
+    const char *kind = resource->descriptor->short_name;
+    if (a.name_count > POLICY_ATTACHED_MAX || a.inline_policy_count > POLICY_ATTACHED_MAX) {
+        return error_set(err, STATUS_INVALID_ARGUMENT,
+                         "%s '%s': spec.authorization has %zu policies and %zu inline policies, at "
+                         "most %d of each are allowed",
+                         kind, resource_name(resource), a.name_count, a.inline_policy_count,
+                         POLICY_ATTACHED_MAX);
+    }
+    for (size_t i = 0; i < a.name_count; i++) {
+        if (!snapshot || !policy_set_has(snapshot->set, str_from(a.names[i]))) {
+            return error_set(err, STATUS_FAILED_PRECONDITION,
+                             "%s '%s': spec.authorization.policies[%zu]: Policy '%.256s' does not "
+                             "exist; create it first or put it in the same file",
+                             kind, resource_name(resource), i, a.names[i]);
+        }
+    }
+    if (a.inline_policy_count == 0) {
+        return 0;
+    }
+    struct policy_set *set;
+    int rc = build_inline(ps, &a, &set, err);
+    if (rc) {
+        return error_wrap(err, "%s '%s'", kind, resource_name(resource));
+    }
+    policy_set_unref(set);
+    return 0;
+}
+
+int policy_store_check_attachments(const struct policy_store *ps, const ProtobufCMessage *resource,
+                                   struct error *err)
+{
+    return policy_snapshot_check_attachments(ps, ps->current, resource, err);
+}
+
+/* uids are random, so their bytes spread well enough. */
+static size_t slot_of(const char *uid)
+{
+    size_t h = 0;
+    for (const char *c = uid; *c; c++) {
+        h = h * 31 + (uint8_t)*c;
+    }
+    return h & (INLINE_SLOTS - 1);
+}
+
+/* With a reference for the caller. A resource without uid or version is compiled each time. */
+static int inline_set(struct policy_store *ps, const ProtobufCMessage *resource,
+                      const struct authorization *a, struct policy_set **ret, struct error *err)
+{
+    const Meta__Metadata *m = resource_metadata(resource);
+    size_t room = RESOURCE_UUID_BYTES;
+    bool is_kept = m && m->uid[0] && m->resource_version[0] && strlen(m->uid) < room &&
+                   strlen(m->resource_version) < room;
+    struct inline_slot *slot = is_kept ? &ps->inline_slots[slot_of(m->uid)] : NULL;
+    if (slot && slot->set && strcmp(slot->uid, m->uid) == 0 &&
+        strcmp(slot->resource_version, m->resource_version) == 0) {
+        *ret = policy_set_ref(slot->set);
+        return 0;
+    }
+    int rc = build_inline(ps, a, ret, err);
+    if (rc == 0 && slot) {
+        policy_set_unref(slot->set);
+        slot->set = policy_set_ref(*ret);
+        (void)snprintf(slot->uid, room, "%s", m->uid);
+        (void)snprintf(slot->resource_version, room, "%s", m->resource_version);
+    }
+    return rc;
+}
+
+int policy_store_attachment(struct policy_store *ps, const ProtobufCMessage *resource,
+                            struct arena *arena, struct policy_attachment *ret, struct error *err)
+{
+    struct authorization a = authorization_of(resource);
+    const char *name = resource_name(resource);
+    const char *point =
+        arena_printf(arena, "%s%s%s", resource->descriptor->short_name, name[0] ? " " : "", name);
+    struct str *names = arena_calloc(arena, a.name_count, sizeof *names);
+    if (!point || !names) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "The request needs too much memory");
+    }
+    for (size_t i = 0; i < a.name_count; i++) {
+        names[i] = str_from(a.names[i]);
+    }
+    struct policy_set *set = NULL;
+    int rc = a.inline_policy_count ? inline_set(ps, resource, &a, &set, err) : 0;
+    if (rc) {
+        return error_wrap(err, "%s", point);
+    }
+    *ret = (struct policy_attachment){str_from(point), names, a.name_count, set};
+    return 0;
+}
+
+void policy_store_release(struct policy_attachment *attachment)
+{
+    policy_set_unref((struct policy_set *)(uintptr_t)attachment->inline_policies);
+    attachment->inline_policies = NULL;
+}
+
+static bool attaches(const ProtobufCMessage *resource, const char *policy_name)
+{
+    struct authorization a = authorization_of(resource);
+    for (size_t i = 0; i < a.name_count; i++) {
+        if (strcmp(a.names[i], policy_name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_unused_by(struct policy_store *ps, enum store_kind kind, const char *policy_name,
+                           struct error *err)
+{
+    struct arena arena;
+    arena_init(&arena, SCAN_ARENA_MAX_BYTES);
+    struct store_list list;
+    struct store_filter filter = {.hidden = STORE_HIDDEN_AND_VISIBLE};
+    int rc = store_list_all(ps->store, kind, &filter, &arena, &list, err);
+    for (size_t i = 0; rc == 0 && i < list.count; i++) {
+        struct str parent;
+        const char *name = resource_name(list.items[i]);
+        const char *dot = strchr(name, '.');
+        parent = str_from(dot ? dot + 1 : "");
+        if (kind == STORE_POLICY && str_is(parent, policy_name)) {
+            rc = error_set(err, STATUS_FAILED_PRECONDITION,
+                           "Policy '%s' has the child '%s'; delete that first", policy_name, name);
+        } else if (kind != STORE_POLICY && attaches(list.items[i], policy_name)) {
+            rc = error_set(err, STATUS_FAILED_PRECONDITION,
+                           "Policy '%s' is attached to %s '%s'; detach it there first", policy_name,
+                           store_kind_info(kind)->kind, name);
+        }
+    }
+    arena_free(&arena);
+    return rc;
+}
+
+int policy_store_check_unused(struct policy_store *ps, const char *policy_name, struct error *err)
+{
+    static const enum store_kind kinds[] = {STORE_POLICY, STORE_CLUSTER_CONFIG, STORE_USER,
+                                            STORE_GROUP,  STORE_CREDENTIAL,     STORE_SESSION};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof kinds / sizeof kinds[0]; i++) {
+        rc = check_unused_by(ps, kinds[i], policy_name, err);
+    }
+    return rc;
+}
