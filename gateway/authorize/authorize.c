@@ -183,6 +183,20 @@ static const char *copy(struct arena *arena, struct str s)
     return p ? p : "";
 }
 
+/* What failed and where in the expression, but not the engine's text: it may quote the request, and
+ * this one goes into the audit log. */
+static const char *detail_of(const struct policy_decision *d, struct arena *arena)
+{
+    if (d->error_code == POLICY_E_NONE) {
+        return arena_strdup(arena, d->detail);
+    }
+    if (d->error_line == 0) {
+        return arena_strdup(arena, policy_error_name(d->error_code));
+    }
+    return arena_printf(arena, "%s at line %u, column %u of the expression",
+                        policy_error_name(d->error_code), d->error_line, d->error_column);
+}
+
 /* The decision outlives the policy set that made it: texts are copied into the request. */
 static void keep_decision(struct request *r, const struct policy_decision *from,
                           struct decision *to)
@@ -195,7 +209,7 @@ static void keep_decision(struct request *r, const struct policy_decision *from,
         .priority = from->priority,
         .is_inline = from->is_inline,
         .set_version = from->set_version,
-        .detail = arena_strdup(arena, from->detail),
+        .detail = detail_of(from, arena),
     };
     if (from->attached_to.len == 0) {
         return;

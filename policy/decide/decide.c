@@ -93,6 +93,8 @@ static bool decide_here(struct decision_run *run, enum policy_reason reason)
     d->priority = rule ? rule->priority : 0;
     d->effect = rule ? rule->effect : POLICY_EFFECT_UNSET;
     d->error_code = run->condition.error_code;
+    d->error_line = run->condition.error.line;
+    d->error_column = run->condition.error.column;
     d->detail = arena_strdup(run->arena, run->condition.error.text);
     d->detail = d->detail ? d->detail : "out of memory";
     return false;
@@ -228,7 +230,7 @@ static bool try_rule(struct decision_run *run, const struct active_policy *a,
     if (result == CONDITION_FALSE) {
         return true;
     }
-    run->condition.error.text[0] = '\0';
+    run->condition.error = (struct error){0};
     run->condition.error_code = 0;
     (void)decide_here(run, POLICY_REASON_MATCH);
     run->decision->is_allowed = rule->effect == POLICY_ALLOW;

@@ -93,7 +93,9 @@ struct policy_decision {
     int priority;
     enum policy_effect effect;
     uint64_t set_version;
-    int error_code;     /* enum policy_error, for the two last reasons */
+    int error_code; /* enum policy_error, for the two last reasons */
+    uint32_t error_line;
+    uint32_t error_column;
     const char *detail; /* "" or what failed, for the admin; quotes request data escaped */
 };
 

@@ -1,0 +1,439 @@
+#include "gateway/audit/audit_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "executor/proc/log.h"
+#include "gateway/audit/audit_record.h"
+#include "gateway/identity/token.h"
+
+enum { HASH_HEX_SIZE = 2 * TOKEN_DIGEST_BYTES + 1 };
+
+#define ZERO_HASH "0000000000000000000000000000000000000000000000000000000000000000"
+
+/* The end of the chain. */
+struct chain {
+    uint64_t sequence;
+    char hash[HASH_HEX_SIZE];
+};
+
+struct waiter {
+    void (*done)(void *arg, int status);
+    void *arg;
+};
+
+/* Lines that go to the disk together, and who waits for them. */
+struct group {
+    struct buf lines;
+    struct waiter *waiters;
+    size_t waiter_count;
+    size_t waiter_room;
+    struct chain end; /* after its last line */
+};
+
+struct audit_log {
+    uv_loop_t *loop;
+    int fd;
+    char *path;
+    struct group filling; /* changed by the loop's thread only */
+    struct group writing; /* read by the worker while is_busy */
+    struct chain durable; /* what is known to be on the disk */
+    int64_t durable_bytes;
+    uv_work_t work;
+    bool is_busy;
+    bool is_closing;
+    bool is_broken;  /* fdatasync failed: what the disk holds is unknown until a restart */
+    int write_errno; /* the worker's findings */
+    const char *failed_step;
+};
+
+static void hash_line(const void *line, size_t len, char ret[HASH_HEX_SIZE])
+{
+    uint8_t digest[TOKEN_DIGEST_BYTES];
+    token_sha256(str_make(line, len), digest);
+    for (size_t i = 0; i < sizeof digest; i++) {
+        (void)snprintf(ret + 2 * i, 3, "%02x", digest[i]);
+    }
+}
+
+static void group_init(struct group *g)
+{
+    *g = (struct group){0};
+    buf_init(&g->lines, AUDIT_PENDING_MAX_BYTES);
+}
+
+static void group_free(struct group *g)
+{
+    buf_free(&g->lines);
+    free(g->waiters);
+}
+
+static bool group_add_waiter(struct group *g, void (*done)(void *, int), void *arg)
+{
+    if (g->waiter_count == g->waiter_room) {
+        size_t room = g->waiter_room ? g->waiter_room * 2 : 16;
+        struct waiter *waiters =
+            room > AUDIT_WAITERS_MAX ? NULL : realloc(g->waiters, room * sizeof *waiters);
+        if (!waiters) {
+            return false;
+        }
+        g->waiters = waiters;
+        g->waiter_room = room;
+    }
+    g->waiters[g->waiter_count++] = (struct waiter){done, arg};
+    return true;
+}
+
+/* Appends the line to the group with its place in the chain. The record is an object: its first
+ * member follows ours. */
+static bool group_add_line(struct group *g, struct str record)
+{
+    size_t start = g->lines.len;
+    uint64_t sequence = g->end.sequence + 1;
+    buf_printf(&g->lines, "{\"sequence\":%" PRIu64 ",\"prev\":\"%s\"%s", sequence, g->end.hash,
+               record.len > 2 ? "," : "");
+    buf_add(&g->lines, record.ptr + 1, record.len - 1);
+    buf_add_u8(&g->lines, '\n');
+    if (g->lines.failed) {
+        /* Earlier lines of the group are complete: they stay, this one goes. */
+        g->lines.len = start;
+        g->lines.failed = false;
+        return false;
+    }
+    hash_line(g->lines.ptr + start, g->lines.len - start - 1, g->end.hash);
+    g->end.sequence = sequence;
+    return true;
+}
+
+static int write_all(int fd, const uint8_t *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t written = write(fd, p, n);
+        if (written == -1 && errno == EINTR) {
+            continue;
+        }
+        if (written == -1) {
+            return errno;
+        }
+        p += written;
+        n -= (size_t)written;
+    }
+    return 0;
+}
+
+/* In the worker pool. A write that failed halfway (a full disk) is taken back, so that the file
+ * ends with what was acknowledged; a failed fdatasync may have lost pages, and nothing is known
+ * then. */
+static void write_group(uv_work_t *work)
+{
+    struct audit_log *log = work->data;
+    log->failed_step = "write";
+    log->write_errno = write_all(log->fd, log->writing.lines.ptr, log->writing.lines.len);
+    if (log->write_errno) {
+        if (ftruncate(log->fd, log->durable_bytes) == -1) {
+            log->is_broken = true;
+        }
+        return;
+    }
+    if (fdatasync(log->fd) == -1) {
+        log->write_errno = errno;
+        log->failed_step = "fdatasync";
+        log->is_broken = true;
+    }
+}
+
+static void notify(struct group *g, int status)
+{
+    for (size_t i = 0; i < g->waiter_count; i++) {
+        g->waiters[i].done(g->waiters[i].arg, status);
+    }
+    g->waiter_count = 0;
+}
+
+static void audit_log_free(struct audit_log *log)
+{
+    group_free(&log->filling);
+    group_free(&log->writing);
+    if (log->fd != -1) {
+        (void)close(log->fd);
+    }
+    free(log->path);
+    free(log);
+}
+
+static void after_group(uv_work_t *work, int status);
+
+static void start_group(struct audit_log *log)
+{
+    struct group empty = log->writing;
+    log->writing = log->filling;
+    buf_clear(&empty.lines);
+    empty.waiter_count = 0;
+    empty.end = log->writing.end;
+    log->filling = empty;
+    log->work.data = log;
+    log->is_busy = true;
+    int rc = uv_queue_work(log->loop, &log->work, write_group, after_group);
+    if (rc) {
+        /* Only for a NULL function, says libuv; writing here is slower and no less safe. */
+        write_group(&log->work);
+        after_group(&log->work, 0);
+    }
+}
+
+static void report_failure(struct audit_log *log)
+{
+    log_error("audit log %s: %s: %s; nothing is done until it can be written%s", log->path,
+              log->failed_step, strerror(log->write_errno),
+              log->is_broken ? " and the gateway was restarted" : "");
+}
+
+static void after_group(uv_work_t *work, int status)
+{
+    struct audit_log *log = work->data;
+    struct group done = log->writing;
+    log->writing = (struct group){0};
+    bool has_failed = log->write_errno || status;
+    if (!has_failed) {
+        log->durable = done.end;
+        log->durable_bytes += (int64_t)done.lines.len;
+        notify(&done, 0);
+    } else {
+        /* The lines that came meanwhile build on the lost ones: they fail with them. */
+        struct group lost = log->filling;
+        report_failure(log);
+        group_init(&log->filling);
+        log->filling.end = log->durable;
+        notify(&done, -STATUS_UNAVAILABLE);
+        notify(&lost, -STATUS_UNAVAILABLE);
+        group_free(&lost);
+    }
+    buf_clear(&done.lines);
+    log->writing = done;
+    log->is_busy = false;
+    if (log->filling.lines.len > 0) {
+        start_group(log);
+    } else if (log->is_closing) {
+        audit_log_free(log);
+    }
+}
+
+int audit_log_append(struct audit_log *log, const struct buf *record,
+                     void (*done)(void *arg, int status), void *arg)
+{
+    struct str s = buf_str(record);
+    if (record->failed || s.len < 2 || s.ptr[0] != '{' || s.ptr[s.len - 1] != '}' ||
+        s.len > AUDIT_LINE_MAX_BYTES || memchr(s.ptr, '\n', s.len)) {
+        return -STATUS_INTERNAL;
+    }
+    if (log->is_broken || log->is_closing) {
+        return -STATUS_UNAVAILABLE;
+    }
+    struct chain before = log->filling.end;
+    size_t start = log->filling.lines.len;
+    if (!group_add_line(&log->filling, s)) {
+        return -STATUS_UNAVAILABLE;
+    }
+    if (done && !group_add_waiter(&log->filling, done, arg)) {
+        log->filling.lines.len = start;
+        log->filling.end = before;
+        return -STATUS_UNAVAILABLE;
+    }
+    if (!log->is_busy) {
+        start_group(log);
+    }
+    return 0;
+}
+
+uint64_t audit_log_sequence(const struct audit_log *log)
+{
+    return log->filling.end.sequence;
+}
+
+void audit_log_close(struct audit_log *log)
+{
+    if (!log) {
+        return;
+    }
+    log->is_closing = true;
+    if (!log->is_busy) {
+        audit_log_free(log);
+    }
+}
+
+/* Reads the last AUDIT_LINE_MAX_BYTES or less of the file. */
+static int read_tail(int fd, int64_t size, struct buf *ret, struct error *err)
+{
+    int64_t want = size < AUDIT_LINE_MAX_BYTES + 4096 ? size : AUDIT_LINE_MAX_BYTES + 4096;
+    buf_init(ret, AUDIT_LINE_MAX_BYTES + 4096);
+    uint8_t *p = buf_reserve(ret, (size_t)want);
+    if (want > 0 && !p) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Audit log: out of memory");
+    }
+    while (ret->len < (size_t)want) {
+        ssize_t n = pread(fd, ret->ptr + ret->len, (size_t)want - ret->len,
+                          size - want + (int64_t)ret->len);
+        if (n == -1 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return error_set_errno(err, STATUS_INTERNAL, n == 0 ? EIO : errno, "read its end");
+        }
+        ret->len += (size_t)n;
+    }
+    return 0;
+}
+
+static bool parse_sequence(struct str line, uint64_t *ret)
+{
+    struct str prefix = STR("{\"sequence\":");
+    if (!str_starts_with(line, prefix)) {
+        return false;
+    }
+    uint64_t n = 0;
+    size_t i = prefix.len;
+    for (; i < line.len && line.ptr[i] >= '0' && line.ptr[i] <= '9'; i++) {
+        if (n > UINT64_MAX / 10 - 1) {
+            return false;
+        }
+        n = n * 10 + (uint64_t)(line.ptr[i] - '0');
+    }
+    *ret = n;
+    return i > prefix.len && i < line.len && line.ptr[i] == ',';
+}
+
+/* The last whole line before `end`, which is the offset of a newline. */
+static struct str last_line(const struct buf *tail, size_t end)
+{
+    size_t start = end;
+    while (start > 0 && tail->ptr[start - 1] != '\n') {
+        start--;
+    }
+    return str_make(tail->ptr + start, end - start);
+}
+
+/* Finds the end of the chain. A last line without newline was being written when the machine or the
+ * process died: nobody was told that it is there. It is ended, and counts in the chain as the text
+ * that it is; *ret_is_torn asks for the gap record. */
+static int find_chain_end(struct audit_log *log, const struct buf *tail, bool *ret_is_torn,
+                          struct error *err)
+{
+    size_t end = tail->len;
+    *ret_is_torn = tail->ptr[end - 1] != '\n';
+    struct str torn = STR_NONE;
+    if (*ret_is_torn) {
+        torn = last_line(tail, end);
+        end -= torn.len;
+    }
+    struct str line = end > 0 ? last_line(tail, end - 1) : STR_NONE;
+    uint64_t sequence = 0;
+    if (end > 0 && !parse_sequence(line, &sequence)) {
+        return error_set(err, STATUS_DATA_LOSS,
+                         "the last line is not one of ours; move the file away and look at who "
+                         "wrote to it");
+    }
+    if (*ret_is_torn) {
+        /* As if it were a line: the chain goes over it, and the numbers leave its place free. */
+        line = torn;
+        sequence++;
+        if (write_all(log->fd, (const uint8_t *)"\n", 1)) {
+            return error_set_errno(err, STATUS_UNAVAILABLE, errno, "end the torn last line");
+        }
+        log->durable_bytes++;
+    }
+    log->durable.sequence = sequence;
+    hash_line(line.ptr, line.len, log->durable.hash);
+    return 0;
+}
+
+static int resume(struct audit_log *log, bool *ret_is_torn, struct error *err)
+{
+    struct stat st;
+    *ret_is_torn = false;
+    if (fstat(log->fd, &st) == -1) {
+        return error_set_errno(err, STATUS_INTERNAL, errno, "stat");
+    }
+    log->durable_bytes = st.st_size;
+    (void)snprintf(log->durable.hash, sizeof log->durable.hash, "%s", ZERO_HASH);
+    if (st.st_size == 0) {
+        return 0;
+    }
+    struct buf tail;
+    int rc = read_tail(log->fd, st.st_size, &tail, err);
+    rc = rc ? rc : find_chain_end(log, &tail, ret_is_torn, err);
+    buf_free(&tail);
+    return rc;
+}
+
+static int open_file(struct audit_log *log, const char *dir, struct error *err)
+{
+    if (mkdir(dir, 0700) == -1 && errno != EEXIST) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "make the folder %s", dir);
+    }
+    log->fd = open(log->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (log->fd == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "open");
+    }
+    if (flock(log->fd, LOCK_EX | LOCK_NB) == -1) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "another process writes to it; stop that one first");
+    }
+    /* The name must survive a power cut as the lines do. */
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = dir_fd == -1 || fsync(dir_fd) == -1 ? errno : 0;
+    if (dir_fd != -1) {
+        (void)close(dir_fd);
+    }
+    return rc ? error_set_errno(err, STATUS_FAILED_PRECONDITION, rc, "sync the folder") : 0;
+}
+
+static void append_gap(struct audit_log *log)
+{
+    struct buf record;
+    buf_init(&record, 4096);
+    audit_record_gap(&record);
+    (void)audit_log_append(log, &record, NULL, NULL);
+    buf_free(&record);
+}
+
+int audit_log_open(struct uv_loop_s *loop, const char *dir, struct audit_log **ret,
+                   struct error *err)
+{
+    struct audit_log *log = calloc(1, sizeof *log);
+    size_t path_size = strlen(dir) + sizeof "/audit.jsonl";
+    char *path = malloc(path_size);
+    if (!log || !path) {
+        free(log);
+        free(path);
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Audit log: out of memory");
+    }
+    (void)snprintf(path, path_size, "%s/audit.jsonl", dir);
+    log->loop = loop;
+    log->fd = -1;
+    log->path = path;
+    group_init(&log->filling);
+    group_init(&log->writing);
+    bool is_torn;
+    int rc = open_file(log, dir, err);
+    rc = rc ? rc : resume(log, &is_torn, err);
+    if (rc) {
+        rc = error_wrap(err, "Audit log %s", path);
+        audit_log_free(log);
+        return rc;
+    }
+    log->filling.end = log->durable;
+    if (is_torn) {
+        append_gap(log);
+    }
+    *ret = log;
+    return 0;
+}
