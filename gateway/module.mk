@@ -46,3 +46,31 @@ $(OUT)/cordium-gateway: $(OUT)/gateway/main.o $(OUT)/libgateway.a $(OUT)/libexec
 	$(CC) $(LDFLAGS) $^ $(GATEWAY_LIBS) $(POLICY_LIBS) -o $@
 
 PROGRAMS += $(OUT)/cordium-gateway
+
+# The codec alone, for programs that speak the API without being the gateway.
+CODEC_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/rpc/schema.c gateway/rpc/codec*.c gateway/text/*.c))
+$(OUT)/libcodec.a: $(CODEC_OBJECTS) $(API_OBJECTS) $(BASE_OBJECTS)
+
+CLI_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/cli/*.c))
+CLI_LIBS := -lprotobuf-c -lyaml -lcurl -lm
+CLI_INPUTS := $(CLI_OBJECTS) $(OUT)/libcodec.a $(OUT)/libproc.a
+
+$(OUT)/cordium: $(CLI_INPUTS)
+	$(CC) $(LDFLAGS) $(CLI_INPUTS) $(CLI_LIBS) -o $@
+
+$(OUT)/octeliumctl: $(OUT)/cordium
+	@ln -sf cordium $@
+
+# The client as it is mounted inside workspaces, where the image may have no libc, or another one:
+# it brings its own loader and libraries and needs nothing but the kernel.
+SANDBOX_TOOLS := $(OUT)/sandbox-tools
+$(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh
+	@rm -rf $(@D)
+	@mkdir -p $(@D)/bin $(@D)/lib
+	$(CC) $(LDFLAGS) $(CLI_INPUTS) $(CLI_LIBS) -Wl,--dynamic-linker=/opt/cordium/lib/ld.so \
+		-Wl,-rpath,/opt/cordium/lib -Wl,--disable-new-dtags -o $(@D)/bin/cordium
+	@sh gateway/cli/bundle.sh $(OUT)/cordium $(@D)
+	@ln -sf cordium $(@D)/bin/octeliumctl
+	@touch $@
+
+PROGRAMS += $(OUT)/cordium $(OUT)/octeliumctl $(SANDBOX_TOOLS)/.made

@@ -116,12 +116,16 @@ struct request {
 
     /* Internal to request.c. */
     unsigned stage;
-    bool has_message;
-    bool is_waiting;
-    bool is_answered;
-    bool is_half_closed;
-    bool is_gone;
     unsigned holds;
+    struct str incoming;          /* the message being delivered, until the event returns */
+    struct arena message_arena;   /* second message on: each dies when on_message returns */
+    const struct error *refusal;  /* why a stage refused, or resolve failed */
+    bool is_routed;               /* false: no such method, r->method is NULL */
+    bool is_half_closed;
+    bool is_recorded; /* the decision line is in the audit log */
+    bool is_handled;  /* `handle` was called */
+    bool is_answered;
+    bool is_gone;
     struct str outcome_facts; /* JSON object for the end record, see request_set_outcome() */
     int end_status;
     uint64_t bytes_out;

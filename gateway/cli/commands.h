@@ -1,0 +1,14 @@
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "gateway/cli/arguments.h"
+
+/* Every command, ended by an entry without a name; main.c prints and searches these lists. */
+extern const struct command resource_commands[];
+extern const struct command workspace_commands[];
+extern const struct command build_commands[];
+extern const struct command copy_commands[];
+extern const struct command apply_commands[];
+extern const struct command session_commands[];
+
+#endif

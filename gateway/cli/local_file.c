@@ -1,0 +1,75 @@
+#include "gateway/cli/local_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "executor/proc/fd.h"
+#include "policy/base/bytes.h"
+
+int local_file_read(const char *path, struct arena *arena, struct str *ret, struct error *err)
+{
+    AUTO_FD int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd == -1) {
+        return error_set_errno(err, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_INVALID_ARGUMENT,
+                               errno, "cannot open '%s'", path);
+    }
+    struct buf b;
+    buf_init(&b, LOCAL_FILE_MAX_BYTES);
+    ssize_t n = 1;
+    while (n > 0 && !b.failed) {
+        uint8_t chunk[65536];
+        n = read(fd, chunk, sizeof chunk);
+        buf_add(&b, chunk, n > 0 ? (size_t)n : 0);
+    }
+    int status = 0;
+    if (n < 0) {
+        status = error_set_errno(err, STATUS_INVALID_ARGUMENT, errno, "cannot read '%s'", path);
+    } else if (b.failed) {
+        status = error_set(err, STATUS_INVALID_ARGUMENT, "'%s' is larger than %d bytes", path,
+                           LOCAL_FILE_MAX_BYTES);
+    } else {
+        char *copy = arena_strndup(arena, (const char *)b.ptr, b.len);
+        status = copy ? 0 : error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+        *ret = str_make(copy, b.len);
+    }
+    buf_free(&b);
+    return status;
+}
+
+static int write_all(int fd, struct str s)
+{
+    while (s.len > 0) {
+        ssize_t n = write(fd, s.ptr, s.len);
+        if (n == -1 && errno != EINTR) {
+            return -1;
+        }
+        if (n > 0) {
+            s = str_make(s.ptr + n, s.len - (size_t)n);
+        }
+    }
+    return 0;
+}
+
+int local_file_write_private(const char *folder, const char *name, struct str content,
+                             struct arena *arena, struct error *err)
+{
+    if (mkdir(folder, 0700) == -1 && errno != EEXIST) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot make '%s'", folder);
+    }
+    const char *path = arena_printf(arena, "%s/%s", folder, name);
+    const char *fresh = arena_printf(arena, "%s/%s.%d", folder, name, (int)getpid());
+    if (!path || !fresh) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    AUTO_FD int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd == -1 || write_all(fd, content) == -1 || rename(fresh, path) == -1) {
+        int saved = errno;
+        (void)unlink(fresh);
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, saved, "cannot write '%s'", path);
+    }
+    return 0;
+}

@@ -1,0 +1,75 @@
+#include "gateway/cli/yaml_folder.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "gateway/cli/local_file.h"
+#include "policy/base/bytes.h"
+
+static int compare(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static bool is_yaml(const char *name)
+{
+    struct str s = str_from(name);
+    return str_ends_with(s, STR(".yaml")) || str_ends_with(s, STR(".yml"));
+}
+
+static int add_files(FTS *walk, struct buf *all, struct arena *arena, struct error *err)
+{
+    FTSENT *e;
+    while ((e = fts_read(walk))) {
+        struct str text;
+        if (e->fts_info == FTS_ERR || e->fts_info == FTS_DNR) {
+            return error_set_errno(err, STATUS_INVALID_ARGUMENT, e->fts_errno, "cannot read '%s'",
+                                   e->fts_path);
+        }
+        if (e->fts_info != FTS_F || !is_yaml(e->fts_name)) {
+            continue;
+        }
+        if (local_file_read(e->fts_accpath, arena, &text, err) < 0) {
+            return -err->status;
+        }
+        buf_printf(all, "---\n# %s\n", e->fts_path);
+        buf_add_str(all, text);
+        buf_add_u8(all, '\n');
+    }
+    return 0;
+}
+
+static int read_folder(const char *path, struct arena *arena, struct str *ret, struct error *err)
+{
+    char *paths[] = {(char *)(uintptr_t)path, NULL};
+    FTS *walk = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, compare);
+    if (!walk) {
+        return error_set_errno(err, STATUS_INVALID_ARGUMENT, errno, "cannot open '%s'", path);
+    }
+    struct buf all;
+    buf_init(&all, LOCAL_FILE_MAX_BYTES);
+    int status = add_files(walk, &all, arena, err);
+    (void)fts_close(walk);
+    if (status == 0 && all.failed) {
+        status = error_set(err, STATUS_INVALID_ARGUMENT, "'%s': more than %d bytes of YAML", path,
+                           LOCAL_FILE_MAX_BYTES);
+    }
+    if (status == 0) {
+        char *copy = arena_strndup(arena, (const char *)all.ptr, all.len);
+        status = copy ? 0 : error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+        *ret = str_make(copy, all.len);
+    }
+    buf_free(&all);
+    return status;
+}
+
+int yaml_folder_read(const char *path, struct arena *arena, struct str *ret, struct error *err)
+{
+    struct stat st;
+    if (strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        return read_folder(path, arena, ret, err);
+    }
+    return local_file_read(path, arena, ret, err);
+}

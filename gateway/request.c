@@ -1,0 +1,446 @@
+#include "gateway/request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "executor/proc/log.h"
+#include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_record.h"
+#include "gateway/authorize/authorize.h"
+#include "gateway/gateway.h"
+#include "gateway/identity/authenticate.h"
+#include "gateway/plain_http.h"
+#include "gateway/rpc/codec.h"
+
+enum {
+    /* A message of the largest size, unpacked, and what a handler makes of it. */
+    REQUEST_ARENA_MAX_BYTES = 96 * 1024 * 1024,
+    MESSAGE_ARENA_MAX_BYTES = 64 * 1024 * 1024,
+    REPLY_MAX_BYTES = 64 * 1024 * 1024,
+    RECORD_MAX_BYTES = 256 * 1024,
+};
+
+enum step { STEP_NEXT, STEP_WAIT, STEP_REFUSE };
+
+struct stage {
+    const char *name;
+    enum step (*run)(struct request *r, struct error *err);
+};
+
+static enum step authenticate(struct request *r, struct error *err);
+static enum step await_message(struct request *r, struct error *err);
+static enum step decode(struct request *r, struct error *err);
+static enum step resolve(struct request *r, struct error *err);
+static enum step authorize(struct request *r, struct error *err);
+static enum step record(struct request *r, struct error *err);
+static enum step handle(struct request *r, struct error *err);
+
+/* The whole control flow of an RPC. A refusal goes on at `record`: nothing is answered, allowed or
+ * not, before its line is in the audit log. */
+static const struct stage stages[] = {
+    {"authenticate", authenticate},
+    {"message", await_message},
+    {"decode", decode},
+    {"resolve", resolve},
+    {"authorize", authorize},
+    {"record", record},
+    {"handle", handle},
+};
+enum { STAGE_RECORD = 5, STAGE_COUNT = sizeof stages / sizeof stages[0] };
+
+static void keep_refusal(struct request *r, const struct error *err)
+{
+    static const struct error no_memory = {
+        .status = STATUS_RESOURCE_EXHAUSTED,
+        .text = "the request needs more memory than one request may use",
+    };
+    const struct error *kept = arena_memdup(&r->arena, err, sizeof *err);
+    r->refusal = kept ? kept : &no_memory;
+}
+
+static void run_stages(struct request *r)
+{
+    request_hold(r);
+    while (r->stage < STAGE_COUNT && !r->is_gone) {
+        struct error err = {0};
+        enum step step = stages[r->stage].run(r, &err);
+        if (step == STEP_WAIT) {
+            break;
+        }
+        if (step == STEP_REFUSE) {
+            keep_refusal(r, &err);
+            r->decision.is_allowed = false;
+            r->stage = STAGE_RECORD;
+        } else {
+            r->stage++;
+        }
+    }
+    request_release(r);
+}
+
+static enum step authenticate(struct request *r, struct error *err)
+{
+    if (!r->is_routed) {
+        r->decision.reason_type = "METHOD_UNKNOWN";
+        struct str path = call_path(r->call);
+        error_set(err, STATUS_UNIMPLEMENTED, "no method '%.*s' here", STR_ARG(path));
+        return STEP_REFUSE;
+    }
+    if (r->method->access == METHOD_PUBLIC) {
+        return STEP_NEXT;
+    }
+    if (authenticate_request(r, err) < 0) {
+        r->decision.reason_type = "UNAUTHENTICATED";
+        return STEP_REFUSE;
+    }
+    return STEP_NEXT;
+}
+
+static enum step await_message(struct request *r, struct error *err)
+{
+    if (r->incoming.ptr) {
+        return STEP_NEXT;
+    }
+    if (r->is_half_closed) {
+        r->decision.reason_type = "MALFORMED";
+        error_set(err, STATUS_INVALID_ARGUMENT, "the call ended without a request message");
+        return STEP_REFUSE;
+    }
+    return STEP_WAIT;
+}
+
+static int decode_bytes(struct request *r, struct str bytes, struct arena *arena,
+                        ProtobufCMessage **ret, struct error *err)
+{
+    const ProtobufCMessageDescriptor *type = r->method->schema->request->descriptor;
+    return call_codec(r->call) == CALL_CODEC_JSON
+               ? codec_decode_json(type, bytes, CODEC_LENIENT, arena, ret, err)
+               : codec_decode_wire(type, bytes, arena, ret, err);
+}
+
+static enum step decode(struct request *r, struct error *err)
+{
+    ProtobufCMessage *message = NULL;
+    if (decode_bytes(r, r->incoming, &r->arena, &message, err) < 0) {
+        r->decision.reason_type = "MALFORMED";
+        return STEP_REFUSE;
+    }
+    r->message = message;
+    /* What follows belongs to the handler, which does not exist yet. */
+    call_pause_reading(r->call);
+    return STEP_NEXT;
+}
+
+static enum step resolve(struct request *r, struct error *err)
+{
+    /* What the request names may not exist or not be the caller's; that is told after the
+     * decision, so that a denied caller learns nothing. */
+    if (r->method->resolve && r->method->resolve(r, err) < 0) {
+        keep_refusal(r, err);
+    }
+    return STEP_NEXT;
+}
+
+static enum step authorize(struct request *r, struct error *err)
+{
+    if (r->method->access == METHOD_PUBLIC) {
+        r->decision.is_allowed = true;
+        r->decision.reason_type = "PUBLIC_METHOD";
+        return STEP_NEXT;
+    }
+    return authorize_request(r, err) < 0 ? STEP_REFUSE : STEP_NEXT;
+}
+
+static void on_recorded(void *arg, int status)
+{
+    struct request *r = arg;
+    r->is_recorded = status == 0;
+    if (status != 0) {
+        struct error err;
+        error_set(&err, STATUS_UNAVAILABLE,
+                  "the audit log cannot be written, so nothing is done; tell the administrator");
+        keep_refusal(r, &err);
+    }
+    r->stage++;
+    run_stages(r);
+    request_release(r);
+}
+
+static enum step record(struct request *r, struct error *err)
+{
+    struct buf line;
+    buf_init(&line, RECORD_MAX_BYTES);
+    audit_record_decision(r, r->refusal, &line);
+    request_hold(r);
+    int status = audit_log_append(r->gateway->audit, &line, on_recorded, r);
+    buf_free(&line);
+    if (status < 0) {
+        request_release(r);
+        error_set(err, STATUS_UNAVAILABLE,
+                  "the audit log takes no more lines, so nothing is done; try again later");
+        keep_refusal(r, err);
+        return STEP_NEXT;
+    }
+    return STEP_WAIT;
+}
+
+static enum step handle(struct request *r, struct error *err)
+{
+    (void)err;
+    if (r->refusal) {
+        request_fail(r, r->refusal);
+        return STEP_NEXT;
+    }
+    r->is_handled = true;
+    r->method->handle(r);
+    if (r->is_answered || r->is_gone) {
+        return STEP_NEXT;
+    }
+    call_resume_reading(r->call);
+    if (r->is_half_closed && r->on_half_close) {
+        r->on_half_close(r);
+    }
+    return STEP_NEXT;
+}
+
+static void make_id(char id[33])
+{
+    uint64_t random[2] = {0, 0};
+    /* A duplicate id would confuse a reader of the log and nothing else. */
+    (void)getrandom(random, sizeof random, 0);
+    (void)snprintf(id, 33, "%016llx%016llx", (unsigned long long)random[0],
+                   (unsigned long long)random[1]);
+}
+
+static void *request_begin(void *owner, struct call *call)
+{
+    struct request *r = calloc(1, sizeof *r);
+    if (!r) {
+        call_finish(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+        return NULL;
+    }
+    r->gateway = owner;
+    r->call = call;
+    r->holds = 1;
+    r->started_ns = gateway_monotonic_ns(r->gateway);
+    r->started_at_ns = gateway_wall_ns(r->gateway);
+    r->method = method_find(call_path(call));
+    r->is_routed = r->method != NULL;
+    arena_init(&r->arena, REQUEST_ARENA_MAX_BYTES);
+    arena_init(&r->message_arena, MESSAGE_ARENA_MAX_BYTES);
+    make_id(r->id);
+    call_add_header(call, "x-request-id", str_from(r->id));
+    run_stages(r);
+    return r;
+}
+
+static void deliver_later_message(struct request *r, struct str bytes)
+{
+    if (!r->on_message) {
+        request_fail_with(r, STATUS_INVALID_ARGUMENT, "the method takes one message only");
+        return;
+    }
+    struct error err;
+    ProtobufCMessage *message = NULL;
+    if (decode_bytes(r, bytes, &r->message_arena, &message, &err) < 0) {
+        request_fail(r, &err);
+    } else {
+        r->on_message(r, message);
+    }
+    arena_reset(&r->message_arena);
+}
+
+static void request_message(void *state, struct str bytes)
+{
+    struct request *r = state;
+    if (r->is_answered) {
+        return;
+    }
+    request_hold(r);
+    if (r->is_handled) {
+        deliver_later_message(r, bytes);
+    } else {
+        r->incoming = bytes.ptr ? bytes : STR("");
+        run_stages(r);
+        r->incoming = STR_NONE;
+    }
+    request_release(r);
+}
+
+static void request_half_close(void *state)
+{
+    struct request *r = state;
+    r->is_half_closed = true;
+    request_hold(r);
+    if (r->is_handled) {
+        if (r->on_half_close && !r->is_answered) {
+            r->on_half_close(r);
+        }
+    } else if (!r->message && !r->refusal) {
+        run_stages(r);
+    }
+    request_release(r);
+}
+
+static void request_writable(void *state)
+{
+    struct request *r = state;
+    if (r->on_writable && !r->is_answered) {
+        request_hold(r);
+        r->on_writable(r);
+        request_release(r);
+    }
+}
+
+/* A call that ends before its decision line was due still leaves one. */
+static void record_end(struct request *r, enum call_end end)
+{
+    struct buf line;
+    buf_init(&line, RECORD_MAX_BYTES);
+    if (!r->is_recorded && r->stage < STAGE_RECORD) {
+        struct error err;
+        error_set(&err, STATUS_CANCELLED, "the client went away before the decision");
+        r->decision.reason_type = "CANCELLED";
+        audit_record_decision(r, &err, &line);
+        (void)audit_log_append(r->gateway->audit, &line, NULL, NULL);
+    } else if (r->is_handled && r->method->audit != METHOD_AUDIT_READ) {
+        audit_record_end(r, end, &line);
+        (void)audit_log_append(r->gateway->audit, &line, NULL, NULL);
+    }
+    buf_free(&line);
+}
+
+static void request_gone(void *state, enum call_end end)
+{
+    struct request *r = state;
+    r->is_gone = true;
+    record_end(r, end);
+    if (r->on_gone) {
+        r->on_gone(r);
+    }
+    r->call = NULL;
+    request_release(r);
+}
+
+void request_hold(struct request *r)
+{
+    r->holds++;
+}
+
+void request_release(struct request *r)
+{
+    if (--r->holds > 0) {
+        return;
+    }
+    arena_free(&r->message_arena);
+    arena_free(&r->arena);
+    free(r);
+}
+
+bool request_is_over(const struct request *r)
+{
+    return r->is_gone || r->is_answered;
+}
+
+static bool encode_and_send(struct request *r, const ProtobufCMessage *message, struct error *err,
+                            bool *ret_is_full)
+{
+    struct buf out;
+    buf_init(&out, REPLY_MAX_BYTES);
+    int status = call_codec(r->call) == CALL_CODEC_JSON ? codec_encode_json(message, &out, err)
+                                                        : codec_encode_wire(message, &out, err);
+    if (status == 0) {
+        r->bytes_out += out.len;
+        *ret_is_full = call_send(r->call, buf_str(&out));
+    }
+    buf_free(&out);
+    return status == 0;
+}
+
+bool request_send(struct request *r, const ProtobufCMessage *message)
+{
+    bool is_full = false;
+    if (request_is_over(r)) {
+        return false;
+    }
+    struct error err;
+    if (!encode_and_send(r, message, &err, &is_full)) {
+        request_fail(r, &err);
+        return false;
+    }
+    return is_full;
+}
+
+void request_finish(struct request *r)
+{
+    if (request_is_over(r)) {
+        return;
+    }
+    r->is_answered = true;
+    r->end_status = STATUS_OK;
+    call_finish(r->call, STATUS_OK, "");
+}
+
+void request_reply(struct request *r, const ProtobufCMessage *message)
+{
+    if (!message) {
+        request_fail_memory(r);
+        return;
+    }
+    (void)request_send(r, message);
+    request_finish(r);
+}
+
+void request_reply_empty(struct request *r)
+{
+    request_reply(r, codec_new(r->method->schema->response->descriptor, &r->arena));
+}
+
+void request_fail(struct request *r, const struct error *err)
+{
+    if (request_is_over(r)) {
+        return;
+    }
+    r->is_answered = true;
+    r->end_status = err->status;
+    if (err->status != STATUS_INTERNAL && err->status != STATUS_UNKNOWN) {
+        call_finish(r->call, err->status, err->text);
+        return;
+    }
+    char text[64];
+    log_error("request %s: %s", r->id, err->text);
+    (void)snprintf(text, sizeof text, "Internal error (request %s)", r->id);
+    call_finish(r->call, STATUS_INTERNAL, text);
+}
+
+void request_fail_with(struct request *r, int status, const char *format, ...)
+{
+    struct error err;
+    va_list ap;
+    va_start(ap, format);
+    error_vset(&err, status, format, ap);
+    va_end(ap);
+    request_fail(r, &err);
+}
+
+void request_fail_memory(struct request *r)
+{
+    request_fail_with(r, STATUS_RESOURCE_EXHAUSTED,
+                      "the request needs more memory than one request may use");
+}
+
+void request_set_outcome(struct request *r, struct str json)
+{
+    const char *copy = arena_strndup(&r->arena, json.ptr, json.len);
+    r->outcome_facts = copy ? str_make(copy, json.len) : STR_NONE;
+}
+
+const struct call_events request_events = {
+    .begin = request_begin,
+    .message = request_message,
+    .half_close = request_half_close,
+    .writable = request_writable,
+    .gone = request_gone,
+    .http = plain_http_request,
+};
