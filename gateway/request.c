@@ -436,6 +436,19 @@ void request_set_outcome(struct request *r, struct str json)
     r->outcome_facts = copy ? str_make(copy, json.len) : STR_NONE;
 }
 
+static enum call_kind request_kind(void *owner, struct str path)
+{
+    (void)owner;
+    const struct schema_method *m = schema_method_find(path);
+    if (!m) {
+        return CALL_KIND_ANY;
+    }
+    if (m->client_streams) {
+        return m->server_streams ? CALL_KIND_BIDI : CALL_KIND_CLIENT_STREAM;
+    }
+    return m->server_streams ? CALL_KIND_SERVER_STREAM : CALL_KIND_UNARY;
+}
+
 const struct call_events request_events = {
     .begin = request_begin,
     .message = request_message,
@@ -443,4 +456,5 @@ const struct call_events request_events = {
     .writable = request_writable,
     .gone = request_gone,
     .http = plain_http_request,
+    .kind = request_kind,
 };
