@@ -20,6 +20,7 @@ struct gateway_config {
     const char *executor_socket;
     const char *audit_dir;       /* state_dir/audit */
     const char *region;          /* "default" */
+    const char *default_image;   /* registry reference for specs without an image; NULL: refused */
 
     unsigned workspaces_per_user_max;        /* 1000 */
     unsigned active_workspaces_per_user_max; /* 128 */

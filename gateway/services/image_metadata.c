@@ -126,7 +126,8 @@ int image_metadata_parse(struct str json, struct arena *arena, struct image_meta
                          struct error *err)
 {
     if (json.len > IMAGE_METADATA_MAX_BYTES || str_has_nul(json)) {
-        return error_set(err, STATUS_INVALID_ARGUMENT, "The image's metadata is too large or binary");
+        return error_set(err, STATUS_INVALID_ARGUMENT,
+                         "The image's metadata is too large or binary");
     }
     cJSON *root = cJSON_ParseWithLength(json.ptr, json.len);
     struct image_metadata found = {0};

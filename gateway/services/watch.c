@@ -89,8 +89,10 @@ void watch_publish(struct watch_hub *hub, const Cordium__Workspace *old_item,
         return;
     }
     Cordium__WatchWorkspaceResponse event = CORDIUM__WATCH_WORKSPACE_RESPONSE__INIT;
-    Cordium__WatchWorkspaceResponse__Create create = CORDIUM__WATCH_WORKSPACE_RESPONSE__CREATE__INIT;
-    Cordium__WatchWorkspaceResponse__Update update = CORDIUM__WATCH_WORKSPACE_RESPONSE__UPDATE__INIT;
+    Cordium__WatchWorkspaceResponse__Create create =
+        CORDIUM__WATCH_WORKSPACE_RESPONSE__CREATE__INIT;
+    Cordium__WatchWorkspaceResponse__Update update =
+        CORDIUM__WATCH_WORKSPACE_RESPONSE__UPDATE__INIT;
     Cordium__WatchWorkspaceResponse__Delete gone = CORDIUM__WATCH_WORKSPACE_RESPONSE__DELETE__INIT;
     if (old_item && new_item) {
         update.new_item = borrow(new_item);

@@ -18,8 +18,8 @@ int workspace_load(struct gateway *g, const char *uid, const char *name, struct 
 int workspace_overlay(struct gateway *g, Cordium__Workspace **workspace, struct arena *arena,
                       struct error *err);
 
-/* Fills r->touched with the workspace, its space and template, and the actor's membership, as far as
- * they exist. PERMISSION_DENIED for another user's workspace. */
+/* Fills r->touched with the workspace, its space and template, and the actor's membership, as far
+ * as they exist. PERMISSION_DENIED for another user's workspace. */
 int workspace_access(struct request *r, const char *uid, const char *name, struct error *err);
 int workspace_access_by_ref(struct request *r, const Meta__ObjectReference *ref, struct error *err);
 
