@@ -11,6 +11,8 @@ UNIT_SYSTEM_LIBS_policy := $(POLICY_LIBS)
 UNIT_SYSTEM_LIBS_executor := $(EXECUTOR_LIBS)
 UNIT_SYSTEM_LIBS_gateway := $(GATEWAY_LIBS) $(POLICY_LIBS)
 
+include tests/edge.mk
+
 # A runner is made of test_*.c, each of which defines `Suite *suite_<file name without test_>(void)`.
 define UNIT_RULES
 UNIT_SOURCES_$(1) := $$(wildcard tests/unit/$(1)/test_*.c)

@@ -13,11 +13,20 @@
  * (gateway/request.h) owns the meaning; this header is all they know of each other.
  *
  * Life: `begin` is called once the headers are there. `gone` is the last event: the call
- * was answered in full, was reset, its connection broke, or its deadline passed. After it the pointer is
- * dead. No event is delivered from inside a call_* function. */
+ * was answered in full, was reset, its connection broke, or its deadline passed. After it the
+ * pointer is dead. No event is delivered from inside a call_* function. */
 struct call;
 
 enum call_codec { CALL_CODEC_PROTO, CALL_CODEC_JSON };
+
+/* What a method's streams are; the edge holds the client to it. */
+enum call_kind {
+    CALL_KIND_ANY, /* not known: the request layer judges */
+    CALL_KIND_UNARY,
+    CALL_KIND_CLIENT_STREAM,
+    CALL_KIND_SERVER_STREAM,
+    CALL_KIND_BIDI,
+};
 
 enum call_end {
     CALL_END_FINISHED,  /* the answer went out, trailers and all */
@@ -37,10 +46,10 @@ struct call_origin {
 
 struct call_events {
     /* Headers are complete. Returns the state pointer for the later events, or NULL after
-     * it has finished the call itself. */
+     * it has finished the call itself: then no event follows, not even `gone`. */
     void *(*begin)(void *owner, struct call *call);
-    /* One whole message in call_codec(); borrowed until the function returns. A unary JSON call without a
-     * body delivers an empty message. */
+    /* One whole message in call_codec(); borrowed until the function returns. A unary JSON call
+     * without a body delivers an empty message. */
     void (*message)(void *state, struct str bytes);
     /* The client will send no more. */
     void (*half_close)(void *state);
@@ -48,22 +57,31 @@ struct call_events {
     void (*writable)(void *state);
     void (*gone)(void *state, enum call_end end);
     /* Plain HTTP requests outside the RPC space (GET /metrics, POST /oauth2/token …): the whole
-     * body has come. Answered with call_http_reply(). Returns false for "404". */
+     * body has come; path is without the query. Answered with call_http_reply(), before it returns
+     * or, after call_set_state(), later. Returns false for "404". */
     bool (*http)(void *owner, struct call *call, struct str method, struct str path,
                  struct str body);
+    /* Optional. What the method at that path takes and gives: lets the edge refuse a second message
+     * to a unary method, or a Connect content type of the wrong kind. */
+    enum call_kind (*kind)(void *owner, struct str path);
 };
 
 enum {
     CALL_QUEUE_HIGH_BYTES = 256 * 1024, /* a sender stops here: enough to fill a fast link */
     CALL_QUEUE_LOW_BYTES = 64 * 1024,
     CALL_MESSAGE_MAX_BYTES = 8 * 1024 * 1024, /* the limit of the original API */
+    CALL_HTTP_BODY_MAX_BYTES = 1024 * 1024,   /* of a plain HTTP request */
 };
 
 /* "/octelium.api.main.cordium.v1.MainService/GetSpace" */
 struct str call_path(const struct call *call);
+
+/* What follows '?' in the request's target, undecoded; the empty text when there is none. */
+struct str call_query(const struct call *call);
 enum call_codec call_codec(const struct call *call);
 
-/* First value of a request header (lower-case name), or the empty text. Lives as long as the call. */
+/* First value of a request header (lower-case name), or the empty text. Lives as long as the call.
+ */
 struct str call_header(const struct call *call, const char *name);
 const struct call_origin *call_origin(const struct call *call);
 
@@ -76,19 +94,24 @@ const char *call_protocol(const struct call *call);
 /* True when the transport can carry several answers before the end (gRPC, Connect streams). */
 bool call_can_stream(const struct call *call);
 
-/* Queues one encoded message (copied). Returns true when the sender should stop until `writable`; the
- * message is queued in either case. */
+/* Queues one encoded message (copied). Returns true when the sender should stop until `writable`;
+ * the message is queued in either case. */
 bool call_send(struct call *call, struct str bytes);
 size_t call_queued_bytes(const struct call *call);
 
 /* A response header (before the first call_send) or trailer; name lower-case. Values outside
- * printable ASCII are percent-encoded; a name that ends in "-bin" takes raw bytes (sent as base64). */
+ * printable ASCII are percent-encoded; a name that ends in "-bin" takes raw bytes (sent as base64).
+ */
 void call_add_header(struct call *call, const char *name, struct str value);
 void call_add_trailer(struct call *call, const char *name, struct str value);
 
 /* Ends the call: status 0 or one of enum status with a text for the client. Exactly once; `gone`
  * follows later. */
 void call_finish(struct call *call, int status, const char *message);
+
+/* The state pointer of a plain HTTP request that will be answered later: `gone` gets it, whether
+ * the answer was made by then or not. */
+void call_set_state(struct call *call, void *state);
 
 /* Answers a plain HTTP request whole. */
 void call_http_reply(struct call *call, int http_status, const char *content_type, struct str body);

@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include "gateway/edge/call.h"
-#include "gateway/rpc/schema.h"
 #include "policy/base/status.h"
 
 /* Every listener of the gateway, and the connections on them, on one libuv loop. */
@@ -24,21 +23,23 @@ struct edge_limits {
 
 struct edge_limits edge_limits_default(void);
 
-/* events and owner serve every call. schema gives the reflection and health services
- * what they answer from. Nothing is opened yet. */
+/* events and owner serve every call. Nothing is opened yet. SIGPIPE is ignored from here on:
+ * OpenSSL writes to sockets without MSG_NOSIGNAL. */
 int edge_server_new(struct uv_loop_s *loop, struct edge_limits limits,
                     const struct call_events *events, void *owner, struct edge_server **ret,
                     struct error *err);
 
-/* Listens on host:port with TLS >= 1.2 and ALPN h2, http/1.1. Port 0 picks one. The certificate chain and
- * key are PEM files; *ret_port tells the port. */
+/* Listens on host:port with TLS >= 1.2 and ALPN h2, http/1.1. Port 0 picks one. The certificate
+ * chain and key are PEM files; *ret_port tells the port. */
 int edge_server_listen_tls(struct edge_server *s, const char *host, uint16_t port,
                            const char *certificate_path, const char *key_path, uint16_t *ret_port,
                            struct error *err);
 
 /* Serves plaintext h2 (prior knowledge) and HTTP/1.1 on a listening unix socket that somebody
  * else made; takes the fd. listener_owner goes to call_origin(). Returns a handle for
- * edge_server_close_listener(), which also drops the connections made through it. */
+ * edge_server_close_listener(), which also drops the connections made through it: from then on
+ * `gone` is the only event of their calls, delivered from the loop. The fd is closed when this
+ * fails, too. */
 struct edge_listener;
 int edge_server_adopt_unix(struct edge_server *s, int listen_fd, void *listener_owner,
                            struct edge_listener **ret, struct error *err);
@@ -50,6 +51,13 @@ int edge_server_reload_tls(struct edge_server *s, struct error *err);
 /* No new connections or calls (GOAWAY); running calls end by themselves or after grace_ms;
  * then done(owner) is called. */
 void edge_server_drain(struct edge_server *s, unsigned grace_ms, void (*done)(void *owner));
+
+/* True from edge_server_drain() on. */
+bool edge_server_is_draining(const struct edge_server *s);
+
+/* Drops every connection (their calls' `gone` comes from inside) and closes all handles; the memory
+ * goes when the loop has run their close callbacks, so run it until it is empty. Not from inside an
+ * event. NULL is fine. */
 void edge_server_free(struct edge_server *s);
 
 #endif
