@@ -13,3 +13,5 @@ $(OUT)/cordium-executor: $(OUT)/executor/main.o $(OUT)/libexecutor.a $(OUT)/libe
 	$(CC) $(LDFLAGS) $^ $(EXECUTOR_LIBS) -o $@
 
 PROGRAMS += $(OUT)/cordium-executor
+
+include executor/image/module.mk

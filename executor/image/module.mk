@@ -1,0 +1,11 @@
+# executor/image/: the program that makes images inside a build sandbox. No part of the daemon.
+
+IMAGE_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(filter-out executor/image/main.c,$(wildcard executor/image/*.c)))
+
+$(OUT)/libimage.a: $(IMAGE_OBJECTS)
+
+$(OUT)/cordium-image: $(OUT)/executor/image/main.o $(OUT)/libimage.a $(OUT)/libproc.a $(OUT)/libbase.a
+	@echo LD $@
+	@$(CC) $(LDFLAGS) $^ -lcjson -o $@
+
+PROGRAMS += $(OUT)/cordium-image
