@@ -18,14 +18,14 @@ struct gateway_config {
     const char *certificate;     /* PEM; made at `init` when not given */
     const char *certificate_key; /* PEM */
     const char *executor_socket;
-    const char *audit_dir;       /* state_dir/audit */
-    const char *region;          /* "default" */
-    const char *default_image;   /* registry reference for specs without an image; NULL: refused */
+    const char *audit_dir;     /* state_dir/audit */
+    const char *region;        /* "default" */
+    const char *default_image; /* registry reference for specs without an image; NULL: refused */
 
     unsigned workspaces_per_user_max;        /* 1000 */
     unsigned active_workspaces_per_user_max; /* 128 */
     unsigned output_bytes_max;               /* per Run stream kept in memory */
-    unsigned start_wait_ms;                  /* StartWorkspace answers when RUNNING within this: 500 */
+    unsigned start_wait_ms; /* StartWorkspace answers when RUNNING within this: 500 */
 
     /* What image builds may use. */
     struct {
@@ -36,7 +36,7 @@ struct gateway_config {
         const char *registries_conf; /* containers-registries.conf(5) with mirrors */
         const char *const *hosts;    /* "ADDRESS NAME" lines for /etc/hosts of builds */
         size_t host_count;
-        unsigned timeout_seconds;    /* 3600 */
+        unsigned timeout_seconds; /* 3600 */
     } build;
 };
 

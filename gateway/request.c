@@ -208,7 +208,8 @@ static void make_id(char id[33])
 {
     uint64_t random[2] = {0, 0};
     /* A duplicate id would confuse a reader of the log and nothing else. */
-    (void)getrandom(random, sizeof random, 0);
+    ssize_t ignored = getrandom(random, sizeof random, 0);
+    (void)ignored;
     (void)snprintf(id, 33, "%016llx%016llx", (unsigned long long)random[0],
                    (unsigned long long)random[1]);
 }

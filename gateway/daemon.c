@@ -1,0 +1,230 @@
+#include "gateway/daemon.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "executor/proc/confine.h"
+#include "executor/proc/fd.h"
+#include "executor/proc/log.h"
+#include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_record.h"
+#include "gateway/authorize/policy_store.h"
+#include "gateway/edge/server.h"
+#include "gateway/executor_link.h"
+#include "gateway/gateway.h"
+#include "gateway/request.h"
+#include "gateway/services/image_builder.h"
+#include "gateway/services/watch.h"
+#include "gateway/services/workspace_run.h"
+#include "gateway/state/store.h"
+#include "gateway/version.h"
+
+enum {
+    DRAIN_GRACE_MS = 5000,
+    RECORD_MAX_BYTES = 65536,
+    PATH_MAX_BYTES = 4096,
+    SIGNAL_COUNT = 3,
+};
+
+static const int handled_signals[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
+
+struct daemon {
+    struct gateway gateway;
+    uv_loop_t loop;
+    uv_signal_t signals[SIGNAL_COUNT];
+    unsigned signals_open;
+    bool loop_is_open;
+    bool is_stopping;
+    const char *config_sha256;
+};
+
+static void record_event(struct daemon *d, const char *event)
+{
+    struct buf line;
+    buf_init(&line, RECORD_MAX_BYTES);
+    audit_record_daemon(event, GATEWAY_VERSION, d->config_sha256, NULL,
+                        gateway_wall_ns(&d->gateway), &line);
+    if (audit_log_append(d->gateway.audit, &line, NULL, NULL) < 0) {
+        log_error("the audit log does not take the %s record", event);
+    }
+    buf_free(&line);
+}
+
+static void on_drained(void *owner)
+{
+    struct gateway *g = owner;
+    uv_stop(g->loop);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *d = handle->data;
+    if (number == SIGHUP) {
+        struct error err;
+        if (edge_server_reload_tls(d->gateway.edge, &err) < 0) {
+            log_error("the certificate was not read anew: %s", err.text);
+        } else {
+            log_info("certificate read anew");
+        }
+        return;
+    }
+    if (d->is_stopping) {
+        uv_stop(&d->loop); /* a second signal does not wait for running calls */
+        return;
+    }
+    d->is_stopping = true;
+    log_info("stopping");
+    edge_server_drain(d->gateway.edge, DRAIN_GRACE_MS, on_drained);
+}
+
+static int open_signals(struct daemon *d, struct error *err)
+{
+    for (unsigned i = 0; i < SIGNAL_COUNT; i++) {
+        int status = uv_signal_init(&d->loop, &d->signals[i]);
+        if (status == 0) {
+            d->signals[i].data = d;
+            d->signals_open++;
+            status = uv_signal_start(&d->signals[i], on_signal, handled_signals[i]);
+        }
+        if (status < 0) {
+            return error_set(err, STATUS_INTERNAL, "signal handler: %s", uv_strerror(status));
+        }
+    }
+    return 0;
+}
+
+/* What must be there before anybody can ask. */
+static int open_state(struct daemon *d, struct error *err)
+{
+    const struct gateway_config *c = d->gateway.config;
+    char path[PATH_MAX_BYTES];
+    int n = snprintf(path, sizeof path, "%s/store.db", c->state_dir);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "stateDir is too long");
+    }
+    if (access(path, F_OK) == -1) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "there is no store in '%s': run `cordium-gateway init` first",
+                         c->state_dir);
+    }
+    if (store_open(path, &d->gateway.store, err) < 0 ||
+        policy_store_new(d->gateway.store, &d->gateway.policies, err) < 0 ||
+        policy_store_reload(d->gateway.policies, err) < 0) {
+        return -err->status;
+    }
+    return audit_log_open(&d->loop, c->audit_dir, &d->gateway.audit, err);
+}
+
+static void on_executor_up(void *context)
+{
+    log_info("executor: connected");
+    workspace_table_executor_up(context);
+}
+
+static void on_executor_down(void *context)
+{
+    log_warning("executor: connection lost");
+    workspace_table_executor_down(context);
+}
+
+static void on_sandbox_gone(void *context, const struct executor_sandbox_gone *event)
+{
+    workspace_table_sandbox_gone(context, event);
+}
+
+static int open_services(struct daemon *d, struct error *err)
+{
+    struct gateway *g = &d->gateway;
+    const struct executor_link_events events = {
+        .up = on_executor_up,
+        .down = on_executor_down,
+        .sandbox_gone = on_sandbox_gone,
+        .context = g,
+    };
+    if (watch_hub_new(g, &g->watches, err) < 0 || image_table_new(g, &g->images, err) < 0 ||
+        workspace_table_new(g, &g->workspaces, err) < 0 ||
+        edge_server_new(&d->loop, edge_limits_default(), &request_events, g, &g->edge, err) < 0) {
+        return -err->status;
+    }
+    return executor_link_new(&d->loop, g->config->executor_socket, &events, &g->executor, err);
+}
+
+static int write_port(const struct gateway_config *c, uint16_t port, struct error *err)
+{
+    char text[8];
+    (void)snprintf(text, sizeof text, "%u\n", port);
+    AUTO_FD int dir = open(c->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    AUTO_FD int fd =
+        dir == -1 ? -1 : openat(dir, "port", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd == -1 || write(fd, text, strlen(text)) == -1) {
+        return error_set(err, STATUS_FAILED_PRECONDITION, "cannot write '%s/port'", c->state_dir);
+    }
+    return 0;
+}
+
+static int open_port(struct daemon *d, struct error *err)
+{
+    const struct gateway_config *c = d->gateway.config;
+    char certificate[PATH_MAX_BYTES];
+    char key[PATH_MAX_BYTES];
+    uint16_t port = 0;
+    (void)snprintf(certificate, sizeof certificate, "%s/tls/server.pem", c->state_dir);
+    (void)snprintf(key, sizeof key, "%s/tls/server.key", c->state_dir);
+    if (edge_server_listen_tls(d->gateway.edge, c->listen_host, c->listen_port,
+                               c->certificate ? c->certificate : certificate,
+                               c->certificate_key ? c->certificate_key : key, &port, err) < 0 ||
+        write_port(c, port, err) < 0) {
+        return -err->status;
+    }
+    log_info("serving octelium-api.%s on %s:%u", c->domain, c->listen_host, port);
+    return 0;
+}
+
+static void close_all(struct daemon *d)
+{
+    struct gateway *g = &d->gateway;
+    edge_server_free(g->edge);
+    executor_link_free(g->executor);
+    workspace_table_free(g->workspaces);
+    image_table_free(g->images);
+    watch_hub_free(g->watches);
+    for (unsigned i = 0; i < d->signals_open; i++) {
+        uv_close((uv_handle_t *)&d->signals[i], NULL);
+    }
+    if (g->audit) {
+        record_event(d, "STOP");
+        audit_log_close(g->audit);
+    }
+    if (d->loop_is_open) {
+        uv_run(&d->loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&d->loop);
+    }
+    policy_store_free(g->policies);
+    store_close(g->store);
+}
+
+int daemon_serve(const struct gateway_config *config, const char *config_sha256, struct error *err)
+{
+    struct daemon d = {.gateway.config = config, .config_sha256 = config_sha256};
+    if (uv_loop_init(&d.loop) < 0) {
+        return error_set(err, STATUS_INTERNAL, "cannot make an event loop");
+    }
+    d.loop_is_open = true;
+    d.gateway.loop = &d.loop;
+    int status = confine_require_unprivileged("cordium-gateway", err);
+    status = status < 0 ? status : open_state(&d, err);
+    status = status < 0 ? status : open_services(&d, err);
+    status = status < 0 ? status : open_signals(&d, err);
+    /* From here on the outside is heard, so from here on we are confined. */
+    status = status < 0 ? status : confine_server(err);
+    status = status < 0 ? status : open_port(&d, err);
+    if (status == 0) {
+        record_event(&d, "START");
+        uv_run(&d.loop, UV_RUN_DEFAULT);
+    }
+    close_all(&d);
+    return status;
+}

@@ -1,0 +1,6 @@
+#ifndef GATEWAY_VERSION_H
+#define GATEWAY_VERSION_H
+
+#define GATEWAY_VERSION "0.1.0"
+
+#endif
