@@ -121,6 +121,50 @@ static int add_policies(struct policy_store *ps, struct policy_set_builder *b, s
     return rc;
 }
 
+int policy_store_check_policy(const struct policy_store *ps, const Core__Policy *policy,
+                              struct error *err)
+{
+    struct policy_set_builder *b = policy_set_builder_new(ps->env, POLICY_SET_NAMED, 0);
+    if (!b) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for the policies");
+    }
+    struct arena scratch;
+    struct policy_source source;
+    arena_init(&scratch, LOAD_ARENA_MAX_BYTES);
+    int rc = policy_source_of(resource_name(&policy->base), policy->metadata, policy->spec,
+                              &scratch, policy_set_builder_arena(b), &source, err);
+    rc = rc ? rc : policy_set_add(b, &source, err);
+    arena_free(&scratch);
+    policy_set_builder_free(b);
+    return rc;
+}
+
+int policy_complete(struct store *store, Core__Policy *policy, struct arena *arena,
+                    struct store_index *ret_index, struct error *err)
+{
+    const char *dot = strchr(resource_name(&policy->base), '.');
+    ProtobufCMessage *parent = NULL;
+    *ret_index = (struct store_index){0};
+    int rc = dot ? store_get_by_name(store, STORE_POLICY, dot + 1, arena, &parent, err) : 0;
+    if (rc == -STATUS_NOT_FOUND || !dot) {
+        return 0; /* policy_store_prepare() refuses orphans */
+    }
+    if (rc) {
+        return rc;
+    }
+    if (!policy->status) {
+        policy->status = CODEC_NEW(arena, Core__Policy__Status, core__policy__status);
+    }
+    Meta__ObjectReference *ref = resource_ref(parent, arena);
+    if (!policy->status || !ref) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "The request needs too much memory");
+    }
+    /* Only what stays the same while the parent lives: its version is its own matter. */
+    ref->resource_version = (char *)(uintptr_t) "";
+    policy->status->parent_policy_ref = ref;
+    return 0;
+}
+
 static int build_set(struct policy_store *ps, uint64_t version, struct policy_set **ret,
                      struct error *err)
 {

@@ -62,6 +62,15 @@ uint64_t policy_store_version(const struct policy_store *ps);
 /* Never NULL after a reload: an empty one when the store has none. Borrowed likewise. */
 const Core__ClusterConfig *policy_store_cluster_config(const struct policy_store *ps);
 
+/* Compiles one policy, without looking at others: its name, its rules. */
+int policy_store_check_policy(const struct policy_store *ps, const Core__Policy *policy,
+                              struct error *err);
+
+/* Fills the status of a policy that is about to be stored (the reference to its parent, when that
+ * is in the store) and gives its index. */
+int policy_complete(struct store *store, Core__Policy *policy, struct arena *arena,
+                    struct store_index *ret_index, struct error *err);
+
 /* Checks what a resource attaches (its spec.authorization): names exist in the set in force, inline
  * policies compile, counts are within bounds. For services that write users, groups, credentials
  * and sessions. INVALID_ARGUMENT or FAILED_PRECONDITION, naming the field. */

@@ -1,0 +1,227 @@
+#include "gateway/services/policy_service.h"
+
+#include "api/core.pb-c.h"
+#include "api/ext.pb-c.h"
+#include "gateway/authorize/apply.h"
+#include "gateway/authorize/policy_store.h"
+#include "gateway/gateway.h"
+#include "gateway/identity/authenticate.h"
+#include "gateway/rpc/codec.h"
+#include "gateway/services/resource_write.h"
+#include "gateway/state/resource.h"
+#include "policy/base/json_out.h"
+
+enum {
+    OUTCOME_MAX_BYTES = 96 << 10,
+    OUTCOME_DIFF_MAX_BYTES = 32 << 10, /* of a diff that goes into the audit log */
+};
+
+static int find_policy(struct request *r, const char *uid, const char *name, struct error *err)
+{
+    ProtobufCMessage *policy;
+    int rc = resource_find(r->gateway->store, STORE_POLICY, uid, name, &r->arena, &policy, err);
+    if (rc == 0) {
+        r->touched.target = policy;
+    }
+    return rc;
+}
+
+int policy_get_resolve(struct request *r, struct error *err)
+{
+    const Meta__GetOptions *o = (const Meta__GetOptions *)r->message;
+    return find_policy(r, o->uid, o->name, err);
+}
+
+int policy_delete_resolve(struct request *r, struct error *err)
+{
+    const Meta__DeleteOptions *o = (const Meta__DeleteOptions *)r->message;
+    return find_policy(r, o->uid, o->name, err);
+}
+
+int policy_update_resolve(struct request *r, struct error *err)
+{
+    return find_policy(r, resource_uid(r->message), resource_name(r->message), err);
+}
+
+/* What the audit log keeps of a change. */
+static void set_outcome(struct request *r, struct str diff)
+{
+    struct buf out;
+    buf_init(&out, OUTCOME_MAX_BYTES);
+    struct json_out j = json_out_to(&out);
+    json_begin_object(&j);
+    json_key(&j, "policySetVersion");
+    json_uint(&j, policy_store_version(r->gateway->policies));
+    if (diff.len > 0) {
+        bool is_cut = diff.len > OUTCOME_DIFF_MAX_BYTES;
+        json_key(&j, "diff");
+        json_string(&j, str_make(diff.ptr, is_cut ? OUTCOME_DIFF_MAX_BYTES : diff.len));
+        json_member_bool(&j, "diffIsCut", is_cut);
+    }
+    json_end_object(&j);
+    if (!out.failed) {
+        request_set_outcome(r, buf_str(&out));
+    }
+    buf_free(&out);
+}
+
+/* One write of a policy or the ClusterConfig, as policy_store_change() runs it. */
+struct change {
+    struct request *r;
+    enum store_kind kind;
+    const ProtobufCMessage *stored; /* NULL: insert */
+    ProtobufCMessage *next;         /* NULL: delete */
+    const ProtobufCMessage *result;
+};
+
+static int run_change(void *arg, struct error *err)
+{
+    struct change *c = arg;
+    struct store *store = c->r->gateway->store;
+    struct store_index index = {0};
+    if (!c->next) {
+        return store_delete(store, c->kind, resource_uid(c->stored), err);
+    }
+    int rc = c->kind == STORE_POLICY
+                 ? policy_complete(store, (Core__Policy *)c->next, &c->r->arena, &index, err)
+                 : 0;
+    if (rc) {
+        return rc;
+    }
+    c->result = c->next;
+    return c->stored ? resource_write(c->r, c->kind, c->stored, c->next, &index, &c->result, err)
+                     : store_insert(store, c->kind, c->next, &index, err);
+}
+
+static int commit_change(struct change *c, struct error *err)
+{
+    int rc = policy_store_change(c->r->gateway->policies, run_change, c, err);
+    if (rc == 0) {
+        set_outcome(c->r, STR_NONE);
+    }
+    return rc;
+}
+
+/* Replies with the message, or fails with the error when rc is not 0. */
+static void answer(struct request *r, int rc, const ProtobufCMessage *message,
+                   const struct error *err)
+{
+    if (rc) {
+        request_fail(r, err);
+    } else {
+        request_reply(r, message);
+    }
+}
+
+static int refuse_system(const ProtobufCMessage *policy, struct error *err)
+{
+    if (!resource_metadata(policy)->is_system) {
+        return 0;
+    }
+    return error_set(err, STATUS_FAILED_PRECONDITION,
+                     "Policy '%s' belongs to the system and cannot be changed or deleted",
+                     resource_name(policy));
+}
+
+void policy_create_handle(struct request *r)
+{
+    struct error err = {0};
+    struct change c = {.r = r, .kind = STORE_POLICY};
+    int rc = admin_require(r, &err);
+    rc = rc ? rc : resource_make(r, STORE_POLICY, resource_name(r->message), &c.next, &err);
+    rc = rc ? rc
+            : policy_store_check_policy(r->gateway->policies, (const Core__Policy *)c.next, &err);
+    rc = rc ? rc : commit_change(&c, &err);
+    answer(r, rc, c.result, &err);
+}
+
+void policy_get_handle(struct request *r)
+{
+    struct error err = {0};
+    int rc = admin_require(r, &err);
+    answer(r, rc, r->touched.target, &err);
+}
+
+void policy_list_handle(struct request *r)
+{
+    struct error err = {0};
+    struct store_filter filter = {0};
+    const Core__ListPolicyOptions *o = (const Core__ListPolicyOptions *)r->message;
+    if (admin_require(r, &err)) {
+        request_fail(r, &err);
+        return;
+    }
+    resource_list_reply(r, STORE_POLICY, &filter, o->common, NULL);
+}
+
+void policy_update_handle(struct request *r)
+{
+    struct error err = {0};
+    struct change c = {.r = r, .kind = STORE_POLICY, .stored = r->touched.target};
+    int rc = admin_require(r, &err);
+    rc = rc ? rc : refuse_system(c.stored, &err);
+    rc = rc ? rc : resource_make_update(r, STORE_POLICY, c.stored, &c.next, &err);
+    rc = rc ? rc
+            : policy_store_check_policy(r->gateway->policies, (const Core__Policy *)c.next, &err);
+    rc = rc ? rc : commit_change(&c, &err);
+    answer(r, rc, c.result, &err);
+}
+
+void policy_delete_handle(struct request *r)
+{
+    struct error err = {0};
+    struct change c = {.r = r, .kind = STORE_POLICY, .stored = r->touched.target};
+    int rc = admin_require(r, &err);
+    rc = rc ? rc : refuse_system(c.stored, &err);
+    rc = rc ? rc : policy_store_check_unused(r->gateway->policies, resource_name(c.stored), &err);
+    rc = rc ? rc : commit_change(&c, &err);
+    if (rc) {
+        request_fail(r, &err);
+    } else {
+        request_reply_empty(r);
+    }
+}
+
+void core_cluster_config_get_handle(struct request *r)
+{
+    struct error err = {0};
+    const Core__ClusterConfig *config = policy_store_cluster_config(r->gateway->policies);
+    int rc = admin_require(r, &err);
+    rc = rc || config ? rc : error_set(&err, STATUS_INTERNAL, "no ClusterConfig is loaded");
+    answer(r, rc, config ? &config->base : NULL, &err);
+}
+
+/* Replaces metadata and spec of the one ClusterConfig, which is made when there is none yet. */
+void core_cluster_config_update_handle(struct request *r)
+{
+    struct error err = {0};
+    struct change c = {.r = r, .kind = STORE_CLUSTER_CONFIG};
+    const Core__ClusterConfig *config = policy_store_cluster_config(r->gateway->policies);
+    bool is_stored = config && resource_uid(&config->base)[0];
+    int rc = admin_require(r, &err);
+    if (rc == 0 && is_stored) {
+        /* The loaded one dies with the set that the change replaces. */
+        c.stored = codec_copy(&config->base, &r->arena);
+        rc = c.stored ? resource_make_update(r, STORE_CLUSTER_CONFIG, c.stored, &c.next, &err)
+                      : resource_no_memory(&err);
+    } else if (rc == 0) {
+        rc = resource_make(r, STORE_CLUSTER_CONFIG, "default", &c.next, &err);
+    }
+    rc = rc ? rc : commit_change(&c, &err);
+    answer(r, rc, c.result, &err);
+}
+
+void policy_apply_handle(struct request *r)
+{
+    struct error err = {0};
+    Ext__ApplyResponse *response = NULL;
+    const Ext__ApplyRequest *q = (const Ext__ApplyRequest *)r->message;
+    int rc = admin_require(r, &err);
+    rc = rc ? rc
+            : apply_documents(r->gateway, str_from(q->documents), q->dry_run, q->prune,
+                              r->started_at_ns, &r->arena, &response, &err);
+    if (rc == 0 && !q->dry_run) {
+        set_outcome(r, str_from(response->diff));
+    }
+    answer(r, rc, response ? &response->base : NULL, &err);
+}
