@@ -1,0 +1,18 @@
+#ifndef SERVICES_SPACE_SERVICE_H
+#define SERVICES_SPACE_SERVICE_H
+
+#include "gateway/request.h"
+
+/* Cordium MainService: Spaces. */
+int space_create_resolve(struct request *r, struct error *err);
+void space_create_handle(struct request *r);
+int space_named_resolve(struct request *r, struct error *err); /* Get and Delete */
+void space_get_handle(struct request *r);
+int space_update_resolve(struct request *r, struct error *err);
+void space_update_handle(struct request *r);
+void space_delete_handle(struct request *r);
+void space_list_handle(struct request *r);
+int space_leave_resolve(struct request *r, struct error *err);
+void space_leave_handle(struct request *r);
+
+#endif
