@@ -1,0 +1,149 @@
+/* The launcher: the small, static, single-threaded process that forks sandboxes. It stands in a
+ * mount namespace of its own that holds nothing but the template of a sandbox, and has no
+ * descriptor but the executor's socket, so that what a child copies is small and known.
+ *
+ *   cordium-launcher workspace|build CONFIG...   (started by the executor alone: fd 3 is its
+ * socket, fd 4 a memfd with the seccomp program)          */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "executor/init/init.h"
+#include "executor/init/setup.h"
+#include "executor/init/template.h"
+#include "executor/ipc/channel.h"
+#include "executor/proc/fd.h"
+
+enum { SOCKET_FD = 3, FILTER_FD = 4, FIXED_FDS = 4 };
+
+static _Noreturn void child_main(struct setup *s)
+{
+    const char *step = "";
+    int r = setup_run(s, &step);
+    if (r < 0) {
+        init_report_failure(s->control, step, -r);
+        _exit(1);
+    }
+    init_main(s);
+    _exit(0);
+}
+
+static bool take_fds(const struct launch_request *q, struct channel_fds *fds, struct setup *s)
+{
+    size_t roots = q->flags & LAUNCH_BUILD ? 0 : 1;
+    if (q->attach_count > LAUNCH_ATTACH_MAX || fds->count != FIXED_FDS + roots + q->attach_count) {
+        return false;
+    }
+    s->control = fds->fds[0];
+    s->userns = fds->fds[1];
+    s->netns = fds->fds[2];
+    s->storage = fds->fds[3];
+    s->root = roots ? fds->fds[4] : -1;
+    for (uint32_t i = 0; i < q->attach_count; i++) {
+        s->attach[i] = fds->fds[FIXED_FDS + roots + i];
+    }
+    return true;
+}
+
+/* The new process is the executor's child, not ours: it is waited for there. */
+static pid_t fork_sandbox(struct setup *s, int *ret_pidfd)
+{
+    struct clone_args args = {
+        .flags =
+            CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PARENT | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
+    };
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (pid == 0) {
+        child_main(s);
+    }
+    return pid;
+}
+
+static void launch(const struct launch_request *q, struct channel_fds *fds,
+                   const struct sock_fprog *filter)
+{
+    struct setup s = {
+        .request = q,
+        .filter = filter,
+        .root = -1,
+        .listener = -1,
+        .home_source = -1,
+    };
+    struct launch_reply reply = {.serial = q->serial};
+    AUTO_FD int pidfd = -1;
+    if (!take_fds(q, fds, &s)) {
+        reply.error_number = EBADMSG;
+    } else {
+        reply.pid = fork_sandbox(&s, &pidfd);
+        if (reply.pid == -1) {
+            reply.pid = 0;
+            reply.error_number = errno;
+        }
+    }
+    const struct iovec part = {&reply, sizeof reply};
+    (void)channel_send(SOCKET_FD, &part, 1, &pidfd, pidfd >= 0 ? 1 : 0);
+}
+
+static int read_filter(struct sock_fprog *ret)
+{
+    struct stat st;
+    if (fstat(FILTER_FD, &st) == -1 || st.st_size <= 0 || st.st_size > 65536 ||
+        st.st_size % (off_t)sizeof(struct sock_filter) != 0) {
+        return -EINVAL;
+    }
+    size_t size = (size_t)st.st_size;
+    struct sock_filter *code = malloc(size);
+    if (!code || pread(FILTER_FD, code, size, 0) != (ssize_t)size) {
+        free(code);
+        return -EIO;
+    }
+    ret->len = (unsigned short)(size / sizeof *code);
+    ret->filter = code;
+    (void)close(FILTER_FD);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct sock_fprog filter;
+    struct launch_request request;
+    const char *step = "read the filter";
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    int r = argc == 6 ? read_filter(&filter) : -EINVAL;
+    r = r < 0 ? r
+              : template_enter(&(struct template_config){.is_build = strcmp(argv[1], "build") == 0,
+                                                         .tools_dir = argv[2],
+                                                         .build_root = argv[3],
+                                                         .resolvers = argv[4],
+                                                         .build_hosts = argv[5]},
+                               &step);
+    struct launch_reply hello = {.serial = 0, .pid = r < 0 ? 0 : 1, .error_number = -r};
+    struct iovec parts[] = {{&hello, sizeof hello}, {(void *)step, strlen(step)}};
+    if (channel_send(SOCKET_FD, parts, 2, NULL, 0) < 0 || r < 0) {
+        return 1;
+    }
+    for (;;) {
+        struct channel_fds fds;
+        ssize_t n = channel_recv(SOCKET_FD, &request, sizeof request, &fds);
+        if (n == 0) {
+            return 0; /* the executor is gone */
+        }
+        if (n == (ssize_t)sizeof request) {
+            launch(&request, &fds, &filter);
+        }
+        channel_fds_close(&fds);
+    }
+}

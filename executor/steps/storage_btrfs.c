@@ -1,0 +1,206 @@
+#include "executor/steps/storage_backend.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "executor/proc/fd.h"
+
+/* Linux 6.7; btrfs-progs of Debian 12 has no option for it. */
+enum { QUOTA_CTL_ENABLE_SIMPLE = 4, SEARCH_BYTES = 16384 };
+
+static int enable_simple_quota(int fd, struct error *err)
+{
+    struct btrfs_ioctl_quota_ctl_args args = {.cmd = QUOTA_CTL_ENABLE_SIMPLE};
+    if (ioctl(fd, BTRFS_IOC_QUOTA_CTL, &args) == -1 && errno != EEXIST) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
+                               "btrfs simple quota (needs Linux 6.7)");
+    }
+    return 0;
+}
+
+static int make_pool_file(const char *file, uint64_t bytes, struct error *err)
+{
+    AUTO_FD int fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd == -1 && errno == EEXIST) {
+        return 0;
+    }
+    if (fd == -1 || ftruncate(fd, (off_t)bytes) == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "make pool file '%s'", file);
+    }
+    const char *const argv[] = {"mkfs.btrfs", "-q", "-f", "-m", "single", file, NULL};
+    int r = storage_run_program(argv);
+    if (r < 0) {
+        (void)unlink(file);
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, -r,
+                               "mkfs.btrfs (remedy: install btrfs-progs)");
+    }
+    return 0;
+}
+
+static int btrfs_open_pool(const struct storage_config *config, const char *pool_path, int *ret_fd,
+                           struct error *err)
+{
+    char file[4096];
+    char loop[64];
+    (void)snprintf(file, sizeof file, "%s/pool.btrfs", config->state_dir);
+    int r = make_pool_file(file, config->pool_bytes, err);
+    if (r < 0) {
+        return r;
+    }
+    AUTO_FD int file_fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    AUTO_FD int loop_fd = file_fd == -1 ? -errno : storage_loop_attach(file_fd, loop, sizeof loop);
+    if (loop_fd < 0) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, -loop_fd,
+                               "attach '%s' to a loop device", file);
+    }
+    if (mount(loop, pool_path, "btrfs", MS_NOSUID | MS_NODEV | MS_NOATIME, "") == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "mount btrfs pool '%s'",
+                               file);
+    }
+    AUTO_FD int fd = open(pool_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    r = fd == -1 ? error_set_errno(err, STATUS_INTERNAL, errno, "open '%s'", pool_path)
+                 : enable_simple_quota(fd, err);
+    if (r < 0) {
+        (void)umount2(pool_path, MNT_DETACH);
+        return r;
+    }
+    *ret_fd = fd_take(&fd);
+    return 0;
+}
+
+static void btrfs_close_pool(const char *pool_path)
+{
+    (void)umount2(pool_path, MNT_DETACH);
+}
+
+static int btrfs_make(int parent_fd, const char *name)
+{
+    struct btrfs_ioctl_vol_args args = {0};
+    (void)snprintf(args.name, sizeof args.name, "%s", name);
+    return ioctl(parent_fd, BTRFS_IOC_SUBVOL_CREATE, &args) == -1 ? -errno : 0;
+}
+
+static int btrfs_open(int parent_fd, const char *name, int *ret_fd)
+{
+    int fd = fd_open_beneath(parent_fd, name, O_RDONLY | O_DIRECTORY);
+    if (fd < 0) {
+        return fd;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static int btrfs_limit(int parent_fd, const char *name, int unit_fd, uint64_t bytes,
+                       uint64_t inodes)
+{
+    (void)parent_fd;
+    (void)name;
+    (void)inodes; /* btrfs counts none; metadata counts as bytes */
+    struct btrfs_ioctl_qgroup_limit_args args = {
+        .lim = {.flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes},
+    };
+    return ioctl(unit_fd, BTRFS_IOC_QGROUP_LIMIT, &args) == -1 ? -errno : 0;
+}
+
+static int subvolume_id(int fd, uint64_t *ret)
+{
+    struct btrfs_ioctl_ino_lookup_args args = {.objectid = BTRFS_FIRST_FREE_OBJECTID};
+    if (ioctl(fd, BTRFS_IOC_INO_LOOKUP, &args) == -1) {
+        return -errno;
+    }
+    *ret = args.treeid;
+    return 0;
+}
+
+static int btrfs_usage(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit)
+{
+    uint64_t id = 0;
+    int r = subvolume_id(unit_fd, &id);
+    if (r < 0) {
+        return r;
+    }
+    struct {
+        struct btrfs_ioctl_search_args_v2 args;
+        uint8_t room[SEARCH_BYTES];
+    } search = {
+        .args.key = {.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
+                     .min_type = BTRFS_QGROUP_INFO_KEY,
+                     .max_type = BTRFS_QGROUP_LIMIT_KEY,
+                     .min_offset = id,
+                     .max_offset = id,
+                     .max_transid = UINT64_MAX,
+                     .nr_items = 16},
+        .args.buf_size = SEARCH_BYTES,
+    };
+    if (ioctl(unit_fd, BTRFS_IOC_TREE_SEARCH_V2, &search.args) == -1) {
+        return -errno;
+    }
+    *ret_bytes = 0;
+    *ret_limit = 0;
+    size_t at = 0;
+    for (uint32_t i = 0; i < search.args.key.nr_items; i++) {
+        struct btrfs_ioctl_search_header header;
+        memcpy(&header, search.room + at, sizeof header);
+        at += sizeof header;
+        if (header.offset == id && header.type == BTRFS_QGROUP_INFO_KEY) {
+            struct btrfs_qgroup_info_item info;
+            memcpy(&info, search.room + at, sizeof info);
+            *ret_bytes = info.rfer;
+        } else if (header.offset == id && header.type == BTRFS_QGROUP_LIMIT_KEY) {
+            struct btrfs_qgroup_limit_item limit;
+            memcpy(&limit, search.room + at, sizeof limit);
+            *ret_limit = limit.max_rfer;
+        }
+        at += header.len;
+    }
+    return 0;
+}
+
+static int btrfs_copy(int from_parent, const char *from, int to_parent, const char *to,
+                      bool read_only)
+{
+    AUTO_FD int source = fd_open_beneath(from_parent, from, O_RDONLY | O_DIRECTORY);
+    if (source < 0) {
+        return source;
+    }
+    struct btrfs_ioctl_vol_args_v2 args = {
+        .fd = source,
+        .flags = read_only ? BTRFS_SUBVOL_RDONLY : 0,
+    };
+    (void)snprintf(args.name, sizeof args.name, "%s", to);
+    return ioctl(to_parent, BTRFS_IOC_SNAP_CREATE_V2, &args) == -1 ? -errno : 0;
+}
+
+/* Nested subvolumes cannot exist: only host root makes them. The kernel frees space later. */
+static int btrfs_remove(int parent_fd, const char *name, int trash_fd, unsigned trash_number)
+{
+    (void)trash_fd;
+    (void)trash_number;
+    struct btrfs_ioctl_vol_args args = {0};
+    (void)snprintf(args.name, sizeof args.name, "%s", name);
+    return ioctl(parent_fd, BTRFS_IOC_SNAP_DESTROY, &args) == -1 ? -errno : 0;
+}
+
+const struct storage_backend storage_backend_btrfs = {
+    .kind = STORAGE_BTRFS_SIMPLE_QUOTA,
+    .name = "btrfs simple quota",
+    .open_pool = btrfs_open_pool,
+    .close_pool = btrfs_close_pool,
+    .make = btrfs_make,
+    .open = btrfs_open,
+    .limit = btrfs_limit,
+    .usage = btrfs_usage,
+    .copy = btrfs_copy,
+    .remove = btrfs_remove,
+    .has_spares = true,
+};
