@@ -40,6 +40,11 @@ GATEWAY_SOURCES := $(filter-out gateway/main.c,$(wildcard gateway/*.c gateway/ed
 GATEWAY_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(GATEWAY_SOURCES))
 GATEWAY_LIBS := -lprotobuf-c -lnghttp2 -lssl -lcrypto -luv -lsqlite3 -lyaml -lcjson -lcurl -lseccomp -lcap -lz
 
+# Schema, codec and store alone: for tools, fuzz targets and tests that need no server.
+DATA_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/rpc/*.c gateway/text/*.c gateway/state/*.c)) $(API_OBJECTS)
+DATA_LIBS := -lprotobuf-c -lsqlite3 -lyaml -lm
+$(OUT)/libdata.a: $(DATA_OBJECTS) $(BASE_OBJECTS)
+
 $(OUT)/libgateway.a: $(GATEWAY_OBJECTS) $(API_OBJECTS)
 
 $(OUT)/cordium-gateway: $(OUT)/gateway/main.o $(OUT)/libgateway.a $(OUT)/libexecutor_client.a $(OUT)/libproc.a $(OUT)/libpolicy.a

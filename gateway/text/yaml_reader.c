@@ -42,14 +42,10 @@ static int fail_syntax(struct reader *r)
     if (p->error == YAML_MEMORY_ERROR) {
         return fail_memory(r);
     }
-    if (text_names(p->context, "tag") || text_names(p->problem, "tag")) {
-        return fail_at(
-            r, p->context_mark,
-            "a value that begins with '!' is a YAML tag, which is not allowed; " QUOTE_HINT);
-    }
-    if (text_names(p->context, "anchor") || text_names(p->context, "alias")) {
+    if (text_names(p->context, "tag") || text_names(p->problem, "tag") ||
+        text_names(p->context, "anchor") || text_names(p->context, "alias")) {
         return fail_at(r, p->context_mark,
-                       "a value that begins with '&' or '*' is a YAML anchor or alias, which is "
+                       "what begins with '!', '&' or '*' is a YAML tag, anchor or alias, which is "
                        "not allowed; " QUOTE_HINT);
     }
     yaml_mark_t mark = p->problem_mark;
