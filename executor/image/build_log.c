@@ -57,14 +57,14 @@ static int parse_step(const char *line, unsigned *ret_step, unsigned *ret_count,
     return before;
 }
 
-/* Returns false when the line is of a step that we added. */
-static bool take_step(struct build_log *log, int before, unsigned step, unsigned count,
+static void take_step(struct build_log *log, int before, unsigned step, unsigned count,
                       const char *text)
 {
     char line[LOG_LINE_MAX];
 
-    if (step > 1 && step <= 1 + log->added_steps) {
-        return false;
+    log->in_added_step = step > 1 && step <= 1 + log->added_steps;
+    if (log->in_added_step) {
+        return;
     }
     log->step = step > 1 ? step - log->added_steps : step;
     log->step_count = count > log->added_steps ? count - log->added_steps : count;
@@ -73,7 +73,6 @@ static bool take_step(struct build_log *log, int before, unsigned step, unsigned
     int n = snprintf(line, sizeof(line), "%.*sSTEP %u/%u: %s", before, log->line, log->step,
                      log->step_count, text);
     write_out(line, n < LOG_LINE_MAX ? (size_t)n : LOG_LINE_MAX - 1);
-    return true;
 }
 
 /* "subprocess exited with status 1" is said by buildah's chroot isolation, once by each of two
@@ -95,8 +94,8 @@ static void take_line(struct build_log *log)
     log->line[log->line_length] = 0;
     int before = parse_step(log->line, &step, &count, &text);
     if (before >= 0) {
-        (void)take_step(log, before, step, count, log->line + text);
-    } else {
+        take_step(log, before, step, count, log->line + text);
+    } else if (!log->in_added_step || strncmp(log->line, "--> ", 4) != 0) {
         take_exit_code(log);
         write_out(log->line, log->line_length);
         keep(log, log->line, log->line_length);

@@ -1,6 +1,8 @@
 #ifndef EXECUTOR_IMAGE_COMMAND_H
 #define EXECUTOR_IMAGE_COMMAND_H
 
+#include <stdbool.h>
+
 #include "policy/base/bytes.h"
 #include "policy/base/status.h"
 
@@ -18,6 +20,7 @@ struct build_log {
     /* How many instructions were put after each FROM, to be left out of the count: the steps
      * shown are those of the author's file. */
     unsigned added_steps;
+    bool in_added_step;
 
     unsigned step; /* the last that began; 0 before the first */
     unsigned step_count;

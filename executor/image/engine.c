@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "executor/image/dockerfile.h"
+#include "executor/image/layers.h"
 #include "executor/proc/fd.h"
 
 enum { ARGV_MAX = 320, SETTINGS_MAX = 1 << 20, ID_OUTPUT_MAX = 1 << 16, INSPECT_MAX = 4 << 20 };
@@ -516,34 +517,96 @@ static int open_output(const struct engine *e, struct error *err)
     return r < 0 ? error_set_errno(err, STATUS_INTERNAL, -r, "make out/rootfs anew") : r;
 }
 
-int engine_export(struct engine *e, const char *image, struct build_log *log, int *ret_fd,
-                  struct error *err)
+/* buildah leaves a bind mount of its storage on itself. Files can be linked out of it, and it
+ * can be removed, only without. */
+static void unmount_storage(const char *directory)
+{
+    char overlay[4096];
+
+    int n = snprintf(overlay, sizeof(overlay), "%s/work/storage/overlay", directory);
+    while (n < (int)sizeof(overlay) && umount2(overlay, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
+    }
+}
+
+struct container {
+    const char *name;
+    const char *mounted;
+};
+
+static int container_mount(struct engine *e, const char *image, struct build_log *log,
+                           struct container *ret, struct error *err)
 {
     struct arguments a;
-    const char *container, *mounted;
 
     begin(e, &a, "from");
     add(&a, "--signature-policy");
     add(&a, beneath(e, "policy.json"));
     add(&a, "--pull=false");
     add(&a, image);
-    int r = ask(e, &a, log, &container, err);
+    int r = ask(e, &a, log, &ret->name, err);
     if (r < 0) {
         return r;
     }
     begin(e, &a, "mount");
-    add(&a, container);
-    r = ask(e, &a, log, &mounted, err);
+    add(&a, ret->name);
+    return ask(e, &a, log, &ret->mounted, err);
+}
+
+static void container_remove(struct engine *e, const struct container *c, struct build_log *log)
+{
+    struct arguments a;
+    const char *answer;
+    struct error ignored;
+
+    begin(e, &a, "rm");
+    add(&a, c->name);
+    (void)ask(e, &a, log, &answer, &ignored); /* a mount left ends with the sandbox */
+}
+
+/* By links where the storage is an overlay's. *ret_fd is -1 when copying must do it. */
+static int export_by_links(struct engine *e, const struct container *c, struct build_log *log,
+                           int *ret_fd, struct error *err)
+{
+    struct layers layers;
+
+    *ret_fd = -1;
+    if (strcmp(e->driver, "overlay") != 0 ||
+        layers_find(beneath(e, "storage"), c->mounted, e->arena, &layers, err) < 0) {
+        return 0;
+    }
+    container_remove(e, c, log);
+    unmount_storage(e->options->directory);
+    int root = open_output(e, err);
+    if (root < 0) {
+        return root;
+    }
+    if (layers_link(&layers, root, err) < 0) {
+        (void)fprintf(stderr, "cordium-image: %s; copying instead\n", err->text);
+        fd_close(&root);
+    }
+    *ret_fd = root;
+    return 0;
+}
+
+int engine_export(struct engine *e, const char *image, struct build_log *log, int *ret_fd,
+                  struct error *err)
+{
+    struct container c;
+
+    int r = container_mount(e, image, log, &c, err);
+    if (r == 0) {
+        r = export_by_links(e, &c, log, ret_fd, err);
+    }
+    if (r < 0 || *ret_fd != -1) {
+        return r;
+    }
+    r = container_mount(e, image, log, &c, err);
     if (r < 0) {
         return r;
     }
     int root = open_output(e, err);
-    r = root < 0 ? root : copy_tree(e, mounted, log, err);
-    const char *ignored_answer;
-    struct error ignored;
-    begin(e, &a, "rm");
-    add(&a, container);
-    (void)ask(e, &a, log, &ignored_answer, &ignored); /* a mount left ends with the sandbox */
+    r = root < 0 ? root : copy_tree(e, c.mounted, log, err);
+    container_remove(e, &c, log);
     if (r < 0) {
         fd_close(&root);
         return r;
@@ -564,12 +627,7 @@ int engine_prune(struct engine *e, struct build_log *log, struct error *err)
 
 int engine_remove_work(const char *directory, struct error *err)
 {
-    char overlay[4096];
-
-    /* buildah leaves a bind mount of its storage on itself, and does not take it away. */
-    int n = snprintf(overlay, sizeof(overlay), "%s/work/storage/overlay", directory);
-    while (n < (int)sizeof(overlay) && umount2(overlay, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
-    }
+    unmount_storage(directory);
     AUTO_FD int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = fd == -1 ? -errno : fd_remove_tree(fd, "work");
 

@@ -39,7 +39,8 @@ static const char *const BUILD_LEFTOVERS[] = {"run/.containerenv", "run/cordium-
 
 static int in_root(int root_fd, const char *path, uint64_t flags)
 {
-    struct open_how how = {.flags = flags | O_CLOEXEC | O_NONBLOCK,
+    /* openat2(2) refuses O_NONBLOCK together with O_PATH, which never blocks. */
+    struct open_how how = {.flags = flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK),
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     long fd = -1;
 
@@ -173,7 +174,51 @@ int rootfs_make_mount_points(int root_fd, struct error *err)
     return 0;
 }
 
+/* Inodes with several names, each to be counted once: an open hash table, 0 = free. When memory is
+ * short a file counts more than once. */
+struct inodes {
+    uint64_t *slots;
+    size_t size; /* 0 or a power of 2 */
+    size_t used;
+};
+
+static bool inodes_put(struct inodes *s, uint64_t inode)
+{
+    for (size_t i = (size_t)(inode * 0x9e3779b97f4a7c15U) & (s->size - 1);;
+         i = (i + 1) & (s->size - 1)) {
+        if (s->slots[i] == inode) {
+            return false;
+        }
+        if (s->slots[i] == 0) {
+            s->slots[i] = inode;
+            s->used++;
+            return true;
+        }
+    }
+}
+
+/* True when it was not there. */
+static bool inodes_add(struct inodes *s, uint64_t inode)
+{
+    if (s->used * 2 >= s->size) {
+        struct inodes larger = {.size = s->size ? s->size * 2 : 4096};
+        larger.slots = calloc(larger.size, sizeof(*larger.slots));
+        if (!larger.slots) {
+            return true;
+        }
+        for (size_t i = 0; i < s->size; i++) {
+            if (s->slots[i] != 0) {
+                (void)inodes_put(&larger, s->slots[i]);
+            }
+        }
+        free(s->slots);
+        *s = larger;
+    }
+    return inodes_put(s, inode);
+}
+
 struct sweep {
+    struct inodes seen;
     uint64_t bytes;
     uint64_t files;
     struct error *err;
@@ -194,8 +239,9 @@ static int sweep_entry(struct sweep *s, int dir_fd, const char *name, unsigned d
                    : error_set_errno(s->err, STATUS_INTERNAL, errno, "remove a device node");
     }
     s->files++;
-    /* A file with several names is counted by parts. */
-    s->bytes += (uint64_t)st.st_blocks * 512 / (S_ISDIR(st.st_mode) ? 1 : st.st_nlink);
+    if (S_ISDIR(st.st_mode) || st.st_nlink == 1 || inodes_add(&s->seen, st.st_ino)) {
+        s->bytes += (uint64_t)st.st_blocks * 512;
+    }
     if (!S_ISDIR(st.st_mode)) {
         return 0;
     }
@@ -244,6 +290,7 @@ int rootfs_sweep(int root_fd, uint64_t *ret_bytes, uint64_t *ret_files, struct e
         return error_set_errno(err, STATUS_INTERNAL, errno, "open the image's root");
     }
     int r = sweep_directory(&s, fd, 0);
+    free(s.seen.slots);
     if (r < 0) {
         return r;
     }

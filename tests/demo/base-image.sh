@@ -54,7 +54,8 @@ layout() {
 	set -- "$1" "$2" "$3" "$4" $(blob "$made" "$made/layer")
 	layer="{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar+gzip\",\"digest\":\"sha256:$5\",\"size\":$6}"
 	printf '{"created":"1970-01-01T00:00:00Z","architecture":"amd64","os":"linux","config":%s,%s}' "$4" \
-		"\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:$diff_id\"]}" >"$made/config"
+		"\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:$diff_id\"]},
+\"history\":[{\"created\":\"1970-01-01T00:00:00Z\",\"created_by\":\"base-image.sh\"}]" >"$made/config"
 	set -- "$1" "$2" "$layer" $(blob "$made" "$made/config")
 	printf '{"schemaVersion":2,"mediaType":"%s","config":{"mediaType":"%s","digest":"sha256:%s","size":%s},"layers":[%s]}' \
 		application/vnd.oci.image.manifest.v1+json application/vnd.oci.image.config.v1+json \
