@@ -1,5 +1,6 @@
 #include "gateway/config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ struct setting {
 static const struct setting settings[] = {
     {NULL, "domain", SETTING_TEXT, AT(domain), 0, 0},
     {NULL, "region", SETTING_TEXT, AT(region), 0, 0},
+    {NULL, "defaultImage", SETTING_TEXT, AT(default_image), 0, 0},
     {NULL, "stateDir", SETTING_PATH, AT(state_dir), 0, 0},
     {NULL, "executorSocket", SETTING_PATH, AT(executor_socket), 0, 0},
     {"listen", "host", SETTING_TEXT, AT(listen_host), 0, 0},
@@ -51,6 +53,7 @@ static const struct setting settings[] = {
     {"build", "proxy", SETTING_TEXT, AT(build.proxy), 0, 0},
     {"build", "noProxy", SETTING_TEXT, AT(build.no_proxy), 0, 0},
     {"build", "registriesConf", SETTING_PATH, AT(build.registries_conf), 0, 0},
+    {"build", "mirrors", SETTING_LIST, AT(build.mirrors), 0, 0},
     {"build", "hosts", SETTING_LIST, AT(build.hosts), 0, 0},
     {"build", "timeoutSeconds", SETTING_NUMBER, AT(build.timeout_seconds), 10, 86400},
 };
@@ -117,10 +120,15 @@ static int set_number(const struct reading *in, const struct setting *s, const s
     return 0;
 }
 
-static int set_hosts(const struct reading *in, const struct tree_node *n, struct error *err)
+/* A list of texts; the setting's offset is that of the pointer, its count follows right after. */
+static int set_list(const struct reading *in, const struct setting *s, const struct tree_node *n,
+                    struct error *err)
 {
+    static_assert(AT(build.host_count) == AT(build.hosts) + sizeof(void *) &&
+                      AT(build.mirror_count) == AT(build.mirrors) + sizeof(void *),
+                  "a list and its count stand side by side");
     if (n->type != TREE_LIST || n->count > HOSTS_MAX) {
-        return bad(in, n, "expected a list of \"ADDRESS NAME\" texts", err);
+        return bad(in, n, "expected a list of texts", err);
     }
     const char **hosts = arena_calloc(in->arena, n->count + 1, sizeof *hosts);
     if (!hosts) {
@@ -129,12 +137,12 @@ static int set_hosts(const struct reading *in, const struct tree_node *n, struct
     size_t count = 0;
     for (const struct tree_node *item = n->first; item; item = item->next) {
         if (item->type != TREE_STRING || memchr(item->text.ptr, '\n', item->text.len)) {
-            return bad(in, n, "expected a list of \"ADDRESS NAME\" texts", err);
+            return bad(in, n, "expected a list of one-line texts", err);
         }
         hosts[count++] = item->text.ptr;
     }
-    in->config->build.hosts = hosts;
-    in->config->build.host_count = count;
+    *(const char *const **)((char *)in->config + s->offset) = hosts;
+    *(size_t *)((char *)in->config + s->offset + sizeof(void *)) = count;
     return 0;
 }
 
@@ -152,7 +160,7 @@ static int set_one(const struct reading *in, const struct setting *s, const stru
         *(bool *)((char *)in->config + s->offset) = str_is(n->text, "true");
         return n->type == TREE_BOOL ? 0 : bad(in, n, "expected true or false", err);
     case SETTING_LIST:
-        return set_hosts(in, n, err);
+        return set_list(in, s, n, err);
     }
     return 0;
 }

@@ -34,7 +34,9 @@ struct gateway_config {
         const char *proxy;         /* http(s)_proxy for builds */
         const char *no_proxy;
         const char *registries_conf; /* containers-registries.conf(5) with mirrors */
-        const char *const *hosts;    /* "ADDRESS NAME" lines for /etc/hosts of builds */
+        const char *const *mirrors;  /* "docker.io=127.0.0.1:5000,insecure": PREFIX=LOCATION */
+        size_t mirror_count;
+        const char *const *hosts; /* "ADDRESS NAME" lines for /etc/hosts of builds */
         size_t host_count;
         unsigned timeout_seconds; /* 3600 */
     } build;

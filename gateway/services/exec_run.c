@@ -637,6 +637,16 @@ void exec_run_abandon(struct exec_run *run, enum executor_kill_reason reason)
     exec_run_resume_output(run);
 }
 
+unsigned exec_shell_number(const char *path)
+{
+    for (unsigned i = 0; i < SHELL_COUNT; i++) {
+        if (strcmp(SHELLS[i], path) == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
 /* --- words --- */
 
 const char *exec_outcome_name(const struct exec_outcome *outcome)

@@ -91,6 +91,10 @@ bool exec_run_write(struct exec_run *run, struct str bytes);
 /* End of file for the program, after what is queued. */
 void exec_run_close_input(struct exec_run *run);
 
+/* For exec_run_spec.shell: the number of a shell by its path; 0 when it is none of the known ones.
+ */
+unsigned exec_shell_number(const char *path);
+
 /* "exited", "oom_killed" …: the closed set of outcomes. */
 const char *exec_outcome_name(const struct exec_outcome *outcome);
 

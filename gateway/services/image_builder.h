@@ -29,9 +29,8 @@ struct image_waiter {
 struct image_request {
     const Cordium__Workspace__Spec__Image *image; /* expanded */
     const char *key;
-    const Cordium__Workspace__Spec__Limit *limit; /* of the build sandbox */
-    bool is_forced;                               /* a new build, though there is an image */
-    const struct workspace_secrets *secrets;      /* of registries; used during the call only */
+    bool is_forced;                          /* a new build, though there is an image */
+    const struct workspace_secrets *secrets; /* of registries; used during the call only */
 };
 
 int image_table_new(struct gateway *g, struct image_table **ret, struct error *err);

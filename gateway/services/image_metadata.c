@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "policy/base/bytes.h"
+
 /* cJSON stops at a NUL and recurses; the text is short, and the depth is bounded by its own limit
  * (CJSON_NESTING_LIMIT). */
 
@@ -109,6 +111,7 @@ static int read_members(const cJSON *root, struct arena *arena, struct image_met
     int rc = read_text(root, "user", 64, arena, &ret->user, err);
     rc = rc ? rc : read_path(root, "home", arena, &ret->home, err);
     rc = rc ? rc : read_path(root, "shell", arena, &ret->shell, err);
+    rc = rc ? rc : read_path(root, "execShell", arena, &ret->exec_shell, err);
     rc = rc ? rc : read_path(root, "workingDir", arena, &ret->working_dir, err);
     rc = rc ? rc : read_text(root, "digest", 128, arena, &ret->digest, err);
     rc = rc ? rc : read_ids(root, ret, err);
@@ -139,4 +142,72 @@ int image_metadata_parse(struct str json, struct arena *arena, struct image_meta
         *ret = found;
     }
     return rc;
+}
+
+/* --- failures --- */
+
+enum { FAILURE_LINES_MAX = 12, FAILURE_TEXT_MAX_BYTES = 4096 };
+
+/* The text went through a hostile build: control characters become spaces. */
+static void add_clean(struct buf *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        buf_add_u8(out, (unsigned char)*p < 0x20 || *p == 0x7f ? ' ' : (uint8_t)*p);
+    }
+}
+
+static void add_number(struct buf *out, const cJSON *error, const char *name, const char *before)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(error, name);
+    if (cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e6) {
+        buf_printf(out, "%s%d", before, item->valueint);
+    }
+}
+
+static void add_last_lines(struct buf *out, const cJSON *error)
+{
+    const cJSON *lines = cJSON_GetObjectItemCaseSensitive(error, "lastLines");
+    int count = cJSON_IsArray(lines) ? cJSON_GetArraySize(lines) : 0;
+    for (int i = count > FAILURE_LINES_MAX ? count - FAILURE_LINES_MAX : 0; i < count; i++) {
+        const cJSON *line = cJSON_GetArrayItem(lines, i);
+        if (cJSON_IsString(line)) {
+            buf_add_cstr(out, "\n    ");
+            add_clean(out, line->valuestring);
+        }
+    }
+}
+
+static void write_failure(const cJSON *error, struct buf *out)
+{
+    const cJSON *message = cJSON_GetObjectItemCaseSensitive(error, "message");
+    const cJSON *command = cJSON_GetObjectItemCaseSensitive(error, "command");
+    if (cJSON_HasObjectItem(error, "step")) {
+        add_number(out, error, "step", "Step ");
+        add_number(out, error, "steps", "/");
+        buf_add_cstr(out, ": ");
+        add_clean(out, cJSON_IsString(command) ? command->valuestring : "");
+        add_number(out, error, "exitCode", ": exit code ");
+    } else {
+        add_clean(out, cJSON_IsString(message) ? message->valuestring : "The build failed");
+    }
+    add_last_lines(out, error);
+}
+
+const char *image_failure_text(struct str json, struct arena *arena)
+{
+    if (json.len > IMAGE_METADATA_MAX_BYTES || str_has_nul(json)) {
+        return NULL;
+    }
+    cJSON *root = cJSON_ParseWithLength(json.ptr, json.len);
+    const cJSON *error = cJSON_GetObjectItemCaseSensitive(root, "error");
+    const char *text = NULL;
+    if (cJSON_IsObject(error)) {
+        struct buf out;
+        buf_init(&out, FAILURE_TEXT_MAX_BYTES);
+        write_failure(error, &out);
+        text = arena_strndup(arena, (const char *)out.ptr, out.len);
+        buf_free(&out);
+    }
+    cJSON_Delete(root);
+    return text;
 }

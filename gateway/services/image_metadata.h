@@ -14,7 +14,8 @@
 struct image_metadata {
     const char *user;        /* "" when the image has no name for it */
     const char *home;        /* absolute */
-    const char *shell;       /* absolute, or "" */
+    const char *shell;       /* of logins: absolute, or "" */
+    const char *exec_shell;  /* for commands: absolute, or "" */
     const char *working_dir; /* absolute, or "" */
     const char *digest;      /* "sha256:…" of the manifest, or "" */
     uint32_t uid;            /* 1 to 65533 */
@@ -32,5 +33,9 @@ enum {
 /* Texts live in the arena. INVALID_ARGUMENT names the member that is wrong. */
 int image_metadata_parse(struct str json, struct arena *arena, struct image_metadata *ret,
                          struct error *err);
+
+/* The line of a failure: {"error": {"message", "step", "steps", "command", "exitCode",
+ * "lastLines"}}, as one text for people. NULL when it is no such line. */
+const char *image_failure_text(struct str json, struct arena *arena);
 
 #endif

@@ -321,6 +321,24 @@ int workspace_network(const Cordium__Workspace__Spec__Runtime__Network *network,
     return 0;
 }
 
+/* --- limits --- */
+
+static void cap(uint32_t *value, uint64_t max)
+{
+    if (max > 0 && *value > max) {
+        *value = (uint32_t)max;
+    }
+}
+
+void workspace_limit_cap(const struct executor_host_report *host, struct limit_values *values)
+{
+    if (host) {
+        cap(&values->memory_megabytes, host->ceiling.memory_bytes >> 20);
+        cap(&values->storage_megabytes, host->ceiling.disk_bytes >> 20);
+        cap(&values->cpu_millicores, host->ceiling.cpu_millicores);
+    }
+}
+
 /* --- capabilities --- */
 
 /* Numbers of linux/capability.h. */

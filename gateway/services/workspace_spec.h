@@ -3,6 +3,7 @@
 
 #include "api/cordium.pb-c.h"
 #include "executor/client/executor_client.h"
+#include "gateway/services/limits.h"
 #include "policy/base/arena.h"
 #include "policy/base/status.h"
 
@@ -48,6 +49,10 @@ int workspace_image_key(const Cordium__Workspace__Spec__Image *image,
  * INVALID_ARGUMENT: a CIDR that cannot be read. */
 int workspace_network(const Cordium__Workspace__Spec__Runtime__Network *network,
                       struct arena *arena, struct executor_network *ret, struct error *err);
+
+/* What the host gives at most counts too, so that the limit that is shown is the one in force. host
+ * may be NULL. */
+void workspace_limit_cap(const struct executor_host_report *host, struct limit_values *values);
 
 /* Capabilities that uid 0 of the sandbox may keep: those added by cluster, space and spec, in that
  * order, less those dropped anywhere. Names without CAP_; "ALL" is all. Any may be NULL. */

@@ -13,6 +13,7 @@
 #include "gateway/identity/token.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/build_run.h"
+#include "gateway/services/exec_run.h"
 #include "gateway/services/image_builder.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/workspace_secret.h"
@@ -92,26 +93,6 @@ static int prepare_spec(struct workspace_run *run, const struct workspace_start 
     return rc ? rc : expand_tasks_around(run, err);
 }
 
-/* What the host can give at most counts too, so that status.limit is what is in force. */
-static void cap_by_host(const struct gateway *g, struct limit_values *values)
-{
-    const struct executor_host_report *host = executor_link_host(g->executor);
-    if (!host) {
-        return;
-    }
-    uint64_t memory = host->ceiling.memory_bytes >> 20;
-    uint64_t disk = host->ceiling.disk_bytes >> 20;
-    if (memory > 0 && values->memory_megabytes > memory) {
-        values->memory_megabytes = (uint32_t)memory;
-    }
-    if (disk > 0 && values->storage_megabytes > disk) {
-        values->storage_megabytes = (uint32_t)disk;
-    }
-    if (host->ceiling.cpu_millicores > 0 && values->cpu_millicores > host->ceiling.cpu_millicores) {
-        values->cpu_millicores = host->ceiling.cpu_millicores;
-    }
-}
-
 static Cordium__Workspace__Spec__Limit *find_limit(const struct workspace_run *run,
                                                    struct arena *arena)
 {
@@ -123,7 +104,7 @@ static Cordium__Workspace__Spec__Limit *find_limit(const struct workspace_run *r
         .is_build = run->is_build,
     };
     struct limit_values values = limit_effective(&sources);
-    cap_by_host(run->gateway, &values);
+    workspace_limit_cap(executor_link_host(run->gateway->executor), &values);
     return limit_to_message(values, arena);
 }
 
@@ -290,6 +271,7 @@ static void use_image(struct workspace_run *run)
         .domain = run->gateway->config->domain,
         .secrets = &secrets,
     };
+    run->shell = exec_shell_number(run->image.exec_shell);
     workspace_env_init(&run->env, &run->spec_arena);
     if (workspace_env_build(&sources, &run->env, &err)) {
         fail(run, WORKSPACE_FAILURE(RUN_CONTAINER), err.text);
@@ -318,7 +300,6 @@ static void request_image(struct workspace_run *run)
     const struct image_request request = {
         .image = run->spec->image,
         .key = run->image_key,
-        .limit = run->workspace->status->limit,
         .is_forced = run->is_build,
         .secrets = &secrets,
     };
