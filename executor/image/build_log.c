@@ -26,6 +26,14 @@ static void keep(struct build_log *log, const char *line, size_t n)
 {
     char *kept = log->kept[log->kept_next];
 
+    /* buildah shows its own insides for an unknown instruction. */
+    const char *insides = memmem(line, n, " &imagebuilder.Step{", 20);
+    if (insides) {
+        n = (size_t)(insides - line);
+        if (memmem(line, n, "(UNHANDLED LOGLEVEL)", 20)) {
+            return;
+        }
+    }
     while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r')) {
         n--;
     }
@@ -70,6 +78,7 @@ static void take_step(struct build_log *log, int before, unsigned step, unsigned
     log->step_count = count > log->added_steps ? count - log->added_steps : count;
     (void)snprintf(log->step_text, sizeof(log->step_text), "%.*s", (int)strcspn(text, "\n"), text);
     log->kept_count = 0; /* the report is of this step */
+    log->exit_code = 0;
     int n = snprintf(line, sizeof(line), "%.*sSTEP %u/%u: %s", before, log->line, log->step,
                      log->step_count, text);
     write_out(line, n < LOG_LINE_MAX ? (size_t)n : LOG_LINE_MAX - 1);
@@ -77,13 +86,9 @@ static void take_step(struct build_log *log, int before, unsigned step, unsigned
 
 /* "subprocess exited with status 1" is said by buildah's chroot isolation, once by each of two
  * processes. The author's program can say so too, and then misleads its author. */
-static void take_exit_code(struct build_log *log)
+static bool take_exit_code(struct build_log *log)
 {
-    int code;
-
-    if (sscanf(log->line, "subprocess exited with status %d", &code) == 1) {
-        log->exit_code = code;
-    }
+    return sscanf(log->line, "subprocess exited with status %d", &log->exit_code) == 1;
 }
 
 static void take_line(struct build_log *log)
@@ -96,9 +101,10 @@ static void take_line(struct build_log *log)
     if (before >= 0) {
         take_step(log, before, step, count, log->line + text);
     } else if (!log->in_added_step || strncmp(log->line, "--> ", 4) != 0) {
-        take_exit_code(log);
-        write_out(log->line, log->line_length);
-        keep(log, log->line, log->line_length);
+        if (!take_exit_code(log)) {
+            write_out(log->line, log->line_length);
+            keep(log, log->line, log->line_length);
+        }
     }
     log->line_length = 0;
 }

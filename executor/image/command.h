@@ -12,7 +12,7 @@
 enum {
     LOG_LINE_MAX = 4096, /* bytes; a longer line is passed on in pieces */
     LOG_KEPT_LINES = 20,
-    LOG_KEPT_LINE_MAX = 400, /* bytes kept of a line */
+    LOG_KEPT_LINE_MAX = 1000, /* bytes kept of a line */
     STEP_TEXT_MAX = 1000,
 };
 
@@ -25,7 +25,7 @@ struct build_log {
     unsigned step; /* the last that began; 0 before the first */
     unsigned step_count;
     char step_text[STEP_TEXT_MAX]; /* "RUN false" */
-    int exit_code;                 /* of the step that failed; 0 when unknown */
+    int exit_code;                 /* of the RUN step that failed; 0 when it was no RUN */
 
     char kept[LOG_KEPT_LINES][LOG_KEPT_LINE_MAX];
     unsigned kept_next;

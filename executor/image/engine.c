@@ -327,6 +327,12 @@ static const char *last_line(const struct engine *e, const struct buf *output)
     return arena_strndup(e->arena, (const char *)output->ptr + start, end - start);
 }
 
+static const char *last_said(const struct build_log *log)
+{
+    const char *said = build_log_kept(log, log->kept_count > 0 ? log->kept_count - 1 : 0);
+    return said ? said : "it said nothing";
+}
+
 /* Runs a command that answers with one line. */
 static int ask(const struct engine *e, const struct arguments *a, struct build_log *log,
                const char **ret, struct error *err)
@@ -337,9 +343,8 @@ static int ask(const struct engine *e, const struct arguments *a, struct build_l
     buf_init(&output, ID_OUTPUT_MAX);
     int r = run(e, a, log, &output, &exit_code, err);
     if (r == 0 && exit_code != 0) {
-        const char *said = build_log_kept(log, log->kept_count > 0 ? log->kept_count - 1 : 0);
-        r = error_set(err, STATUS_UNKNOWN, "buildah %s failed with exit code %d: %s", a->of[7],
-                      exit_code, said ? said : "it said nothing");
+        r = error_set(err, STATUS_UNKNOWN, "buildah %s failed with exit code %d: %.800s", a->of[7],
+                      exit_code, last_said(log));
     }
     if (r == 0) {
         *ret = last_line(e, &output);
@@ -384,15 +389,18 @@ static int write_dockerfile(const struct engine *e, struct str text, struct erro
     return r;
 }
 
-static int step_failed(const struct build_log *log, int exit_code, struct error *err)
+static int step_failed(const struct build_log *log, struct error *err)
 {
     if (log->step == 0) {
-        const char *said = build_log_kept(log, log->kept_count > 0 ? log->kept_count - 1 : 0);
-        return error_set(err, STATUS_UNKNOWN, "the build failed before its first step: %s",
-                         said ? said : "it said nothing");
+        return error_set(err, STATUS_UNKNOWN, "the build failed before its first step: %.800s",
+                         last_said(log));
     }
-    return error_set(err, STATUS_UNKNOWN, "step %u/%u failed with exit code %d: %.600s", log->step,
-                     log->step_count, log->exit_code ? log->exit_code : exit_code, log->step_text);
+    if (log->exit_code != 0) {
+        return error_set(err, STATUS_UNKNOWN, "step %u/%u failed with exit code %d: %.800s",
+                         log->step, log->step_count, log->exit_code, log->step_text);
+    }
+    return error_set(err, STATUS_UNKNOWN, "step %u/%u failed: %.300s: %.600s", log->step,
+                     log->step_count, log->step_text, last_said(log));
 }
 
 int engine_build(struct engine *e, struct str dockerfile, const char *context,
@@ -411,6 +419,7 @@ int engine_build(struct engine *e, struct str dockerfile, const char *context,
     add(&a, "--signature-policy");
     add(&a, beneath(e, "policy.json"));
     add(&a, "--layers");
+    add(&a, "--force-rm");
     /* The OCI format has no SHELL and no HEALTHCHECK, and buildah passes over them there. */
     add(&a, "--format");
     add(&a, "docker");
@@ -427,7 +436,7 @@ int engine_build(struct engine *e, struct str dockerfile, const char *context,
         return r;
     }
     if (exit_code != 0) {
-        return step_failed(log, exit_code, err);
+        return step_failed(log, err);
     }
     AUTO_FD int work = fd_open_beneath(e->directory_fd, "work", O_RDONLY | O_DIRECTORY);
     ssize_t n = fd_read_file(work, "image-id", id, sizeof(id));
@@ -495,10 +504,9 @@ static int copy_tree(const struct engine *e, const char *from, struct build_log 
     }
     int r = command_run(&c, &exit_code, err);
     if (r == 0 && exit_code != 0) {
-        const char *said = build_log_kept(log, log->kept_count > 0 ? log->kept_count - 1 : 0);
         r = error_set(err, STATUS_RESOURCE_EXHAUSTED,
-                      "copying the image's files failed; is the build's disk limit reached? %s",
-                      said ? said : "");
+                      "copying the image's files failed; is the build's disk limit reached? %.600s",
+                      last_said(log));
     }
     return r;
 }
@@ -615,14 +623,21 @@ int engine_export(struct engine *e, const char *image, struct build_log *log, in
     return 0;
 }
 
-int engine_prune(struct engine *e, struct build_log *log, struct error *err)
+void engine_prune(struct engine *e, struct build_log *log)
 {
     struct arguments a;
+    struct error err;
     const char *answer;
 
+    begin(e, &a, "rm");
+    add(&a, "--all");
+    int r = ask(e, &a, log, &answer, &err);
     begin(e, &a, "rmi");
     add(&a, "--prune");
-    return ask(e, &a, log, &answer, err);
+    r = r == 0 ? ask(e, &a, log, &answer, &err) : r;
+    if (r < 0) {
+        (void)fprintf(stderr, "cordium-image: old layers stay: %s\n", err.text);
+    }
 }
 
 int engine_remove_work(const char *directory, struct error *err)

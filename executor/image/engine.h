@@ -47,8 +47,8 @@ int engine_inspect(struct engine *engine, const char *image, struct build_log *l
 int engine_export(struct engine *engine, const char *image, struct build_log *log, int *ret_fd,
                   struct error *err);
 
-/* Removes layers that the last result does not stand on. */
-int engine_prune(struct engine *engine, struct build_log *log, struct error *err);
+/* Removes layers that the last result does not stand on, as far as that works. */
+void engine_prune(struct engine *engine, struct build_log *log);
 
 /* Removes work/ with all layers. */
 int engine_remove_work(const char *directory, struct error *err);

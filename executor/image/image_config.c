@@ -130,7 +130,9 @@ void image_failure_write(struct buf *out, const struct error *err, const struct 
         json_member_int(&j, "step", log->step);
         json_member_int(&j, "steps", log->step_count);
         json_member_string(&j, "command", log->step_text);
-        json_member_int(&j, "exitCode", log->exit_code);
+        if (log->exit_code != 0) {
+            json_member_int(&j, "exitCode", log->exit_code);
+        }
     }
     json_key(&j, "lastLines");
     json_begin_array(&j);

@@ -215,9 +215,10 @@ static int make(struct job *job, const char *reference, struct error *err)
     }
     build_log_init(&job->log, 0); /* what fails from here on is no step of the author's */
     r = export_and_prepare(job, engine, err);
-    if (r == 0) {
-        r = job->keep_work ? engine_prune(engine, &job->log, err)
-                           : engine_remove_work(job->engine.directory, err);
+    if (r == 0 && job->keep_work) {
+        engine_prune(engine, &job->log);
+    } else if (r == 0) {
+        r = engine_remove_work(job->engine.directory, err);
     }
     return r;
 }
