@@ -20,7 +20,10 @@ static bool value_copy(const ProtobufCFieldDescriptor *f, void *to, const void *
 {
     if (f->type == PROTOBUF_C_TYPE_STRING) {
         const char *s = field_string(from);
-        char *copy = s[0] ? arena_strdup(arena, s) : (char *)(uintptr_t)protobuf_c_empty_string;
+        /* protobuf-c takes its own empty string for "unset", in a oneof too. */
+        bool may_share = s[0] == '\0' && !field_is_oneof(f);
+        char *copy =
+            may_share ? (char *)(uintptr_t)protobuf_c_empty_string : arena_strdup(arena, s);
         memcpy(to, &copy, sizeof(copy));
         return copy != NULL;
     }

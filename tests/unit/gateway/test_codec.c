@@ -574,7 +574,12 @@ START_TEST(equal_knows_every_difference)
             ProtobufCMessage *a = from_json(&f, policy, texts[i]);
             ProtobufCMessage *b = from_json(&f, policy, texts[k]);
             ck_assert_msg(codec_equal(a, b) == (i == k), "%s %s", texts[i], texts[k]);
-            ck_assert(codec_equal(a, codec_copy(a, &f.arena)));
+            ck_assert_str_eq(to_json(&f, a), texts[i]);
+            ProtobufCMessage *copy = codec_copy(a, &f.arena);
+            ck_assert(codec_equal(a, copy));
+            buf_clear(&f.out);
+            ck_assert_int_eq(codec_encode_wire(copy, &f.out, &f.err), 0);
+            ck_assert(codec_equal(a, from_wire(&f, policy, f.out.ptr, f.out.len)));
         }
     }
     ck_assert(codec_equal(
