@@ -78,10 +78,10 @@ int access_membership(struct request *r, const char *space_uid, const char *user
     return 0;
 }
 
-static int plan_owner(struct request *r, Cordium__Space *space, Cordium__Membership **ret,
-                      struct error *err)
+int access_make_membership(struct request *r, const Core__User *user, const Cordium__Space *space,
+                           Cordium__Membership__Spec__Role role, Cordium__Membership **ret,
+                           struct error *err)
 {
-    const Core__User *user = r->actor.user;
     Cordium__Membership *m = CODEC_NEW(&r->arena, Cordium__Membership, cordium__membership);
     Cordium__Membership__Spec *spec =
         CODEC_NEW(&r->arena, Cordium__Membership__Spec, cordium__membership__spec);
@@ -89,7 +89,8 @@ static int plan_owner(struct request *r, Cordium__Space *space, Cordium__Members
         CODEC_NEW(&r->arena, Cordium__Membership__Status, cordium__membership__status);
     Cordium__Membership__Status__UserInfo *info = CODEC_NEW(
         &r->arena, Cordium__Membership__Status__UserInfo, cordium__membership__status__user_info);
-    const char *name = arena_printf(&r->arena, "%s.%s", access_user_name(r), space->metadata->name);
+    const char *name =
+        arena_printf(&r->arena, "%s.%s", user->metadata->name, space->metadata->name);
     if (!m || !spec || !st || !info || !name) {
         return resource_no_memory(err);
     }
@@ -100,7 +101,7 @@ static int plan_owner(struct request *r, Cordium__Space *space, Cordium__Members
     if (status) {
         return status;
     }
-    spec->role = CORDIUM__MEMBERSHIP__SPEC__ROLE__OWNER;
+    spec->role = role;
     st->user_ref = resource_ref(&user->base, &r->arena);
     st->space_ref = resource_ref(&space->base, &r->arena);
     st->user_info = info;
@@ -138,7 +139,8 @@ static int plan_template(struct request *r, Cordium__Space *space, Cordium__Temp
 int access_plan_space(struct request *r, Cordium__Space *space, Cordium__Membership **ret_owner,
                       Cordium__Template **ret_template, struct error *err)
 {
-    int status = plan_owner(r, space, ret_owner, err);
+    int status = access_make_membership(r, r->actor.user, space,
+                                        CORDIUM__MEMBERSHIP__SPEC__ROLE__OWNER, ret_owner, err);
     return status ? status : plan_template(r, space, ret_template, err);
 }
 

@@ -57,6 +57,11 @@ int access_store_default(struct request *r, struct error *err);
 int access_membership(struct request *r, const char *space_uid, const char *user_uid,
                       Cordium__Membership **ret, struct error *err);
 
+/* A fresh membership of the Space, unstored. */
+int access_make_membership(struct request *r, const Core__User *user, const Cordium__Space *space,
+                           Cordium__Membership__Spec__Role role, Cordium__Membership **ret,
+                           struct error *err);
+
 /* Makes a Space's OWNER membership and its Template "default", unstored. */
 int access_plan_space(struct request *r, Cordium__Space *space, Cordium__Membership **ret_owner,
                       Cordium__Template **ret_template, struct error *err);

@@ -125,40 +125,6 @@ static int check_new_member(struct request *r, const Core__User *user, struct er
                                 "The Space", err);
 }
 
-static int make_membership(struct request *r, const Core__User *user,
-                           Cordium__Membership__Spec__Role role, Cordium__Membership **ret,
-                           struct error *err)
-{
-    const Cordium__Space *space = r->touched.space;
-    Cordium__Membership *m = CODEC_NEW(&r->arena, Cordium__Membership, cordium__membership);
-    Cordium__Membership__Spec *spec =
-        CODEC_NEW(&r->arena, Cordium__Membership__Spec, cordium__membership__spec);
-    Cordium__Membership__Status *st =
-        CODEC_NEW(&r->arena, Cordium__Membership__Status, cordium__membership__status);
-    Cordium__Membership__Status__UserInfo *info = CODEC_NEW(
-        &r->arena, Cordium__Membership__Status__UserInfo, cordium__membership__status__user_info);
-    const char *name =
-        arena_printf(&r->arena, "%s.%s", user->metadata->name, space->metadata->name);
-    if (!m || !spec || !st || !info || !name) {
-        return resource_no_memory(err);
-    }
-    m->spec = spec;
-    m->status = st;
-    int status =
-        resource_stamp_new(&m->base, STORE_MEMBERSHIP, name, r->started_at_ns, &r->arena, err);
-    if (status) {
-        return status;
-    }
-    spec->role = role;
-    st->user_ref = resource_ref(&user->base, &r->arena);
-    st->space_ref = resource_ref(&space->base, &r->arena);
-    st->user_info = info;
-    info->display_name = user->metadata->display_name;
-    info->pic_url = user->metadata->pic_url;
-    *ret = m;
-    return st->user_ref && st->space_ref ? 0 : resource_no_memory(err);
-}
-
 /* UNKNOWN means USER. */
 static int role_asked(int asked, Cordium__Membership__Spec__Role *ret, struct error *err)
 {
@@ -201,7 +167,7 @@ static int create_membership(struct request *r, Cordium__Membership **ret, struc
         status = check_new_member(r, user, err);
     }
     if (!status) {
-        status = make_membership(r, user, role, ret, err);
+        status = access_make_membership(r, user, r->touched.space, role, ret, err);
     }
     if (status) {
         return status;

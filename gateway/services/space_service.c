@@ -161,19 +161,18 @@ static int check_no_build(struct request *r, const char *space_uid, struct error
     return status;
 }
 
-/* Everything in the Space but its Workspaces, which belong to their owners. */
-static int delete_content(struct request *r, const char *space_uid, struct error *err)
+int space_delete_with_content(struct store *store, const char *space_uid, struct error *err)
 {
     static const enum store_kind kinds[] = {STORE_MEMBERSHIP, STORE_TEMPLATE, STORE_SECRET,
                                             STORE_GIT_PROVIDER};
     struct store_filter filter = {.space_uid = space_uid, .hidden = STORE_HIDDEN_AND_VISIBLE};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        int status = store_delete_all(r->gateway->store, kinds[i], &filter, NULL, err);
+        int status = store_delete_all(store, kinds[i], &filter, NULL, err);
         if (status) {
             return status;
         }
     }
-    return store_delete(r->gateway->store, STORE_SPACE, space_uid, err);
+    return store_delete(store, STORE_SPACE, space_uid, err);
 }
 
 static int delete_space(struct request *r, struct error *err)
@@ -190,7 +189,7 @@ static int delete_space(struct request *r, struct error *err)
     if (status) {
         return status;
     }
-    status = delete_content(r, uid, err);
+    status = space_delete_with_content(store, uid, err);
     if (!status) {
         status = store_commit(store, err);
     }

@@ -2,6 +2,7 @@
 #define SERVICES_SPACE_SERVICE_H
 
 #include "gateway/request.h"
+#include "gateway/state/store.h"
 
 /* Cordium MainService: Spaces. */
 int space_create_resolve(struct request *r, struct error *err);
@@ -14,5 +15,9 @@ void space_delete_handle(struct request *r);
 void space_list_handle(struct request *r);
 int space_leave_resolve(struct request *r, struct error *err);
 void space_leave_handle(struct request *r);
+
+/* Removes a Space and everything in it but its Workspaces, which belong to their owners. Run it
+ * inside a store transaction. */
+int space_delete_with_content(struct store *store, const char *space_uid, struct error *err);
 
 #endif
