@@ -33,6 +33,7 @@ all:
 
 include policy/module.mk
 include executor/module.mk
+include executor/image/module.mk
 include gateway/module.mk
 include tests/module.mk
 

@@ -9,3 +9,6 @@ $(OUT)/cordium-image: $(OUT)/executor/image/main.o $(OUT)/libimage.a $(OUT)/libp
 	@$(CC) $(LDFLAGS) $^ -lcjson -o $@
 
 PROGRAMS += $(OUT)/cordium-image
+
+UNIT_LIBS_image := $(OUT)/libimage.a $(OUT)/libproc.a $(OUT)/libbase.a
+UNIT_SYSTEM_LIBS_image := -lcjson

@@ -14,7 +14,7 @@
 
 #include "executor/proc/fd.h"
 
-enum mount_point_kind { DIRECTORY, REGULAR };
+enum mount_point_kind { DIRECTORY, REGULAR, ANYTHING /* what is there stays */ };
 
 static const struct {
     const char *path;
@@ -26,13 +26,13 @@ static const struct {
     {"tmp", 01777, DIRECTORY},       {"var", 0755, DIRECTORY},
     {"var/tmp", 01777, DIRECTORY},   {"etc", 0755, DIRECTORY},
     {"opt", 0755, DIRECTORY},        {"opt/cordium", 0755, DIRECTORY},
-    {"home", 0755, DIRECTORY},       {"root", 0700, DIRECTORY},
+    {"home", 0755, ANYTHING},        {"root", 0700, ANYTHING},
     {"workspace", 0755, DIRECTORY},  {"etc/hosts", 0644, REGULAR},
     {"etc/hostname", 0644, REGULAR}, {"etc/resolv.conf", 0644, REGULAR},
 };
 
 /* Directories that hold the image's own files: a link in their place is refused, not replaced. */
-static const char *const HOLDERS[] = {"var", "etc", "opt", "home", "root"};
+static const char *const HOLDERS[] = {"var", "etc", "opt"};
 
 /* Left in the image by the mounts of build steps. */
 static const char *const BUILD_LEFTOVERS[] = {"run/.containerenv", "run/cordium-build"};
@@ -150,7 +150,9 @@ int rootfs_make_mount_points(int root_fd, struct error *err)
         const char *name;
         AUTO_FD int parent = open_parent(root_fd, path, &name);
         int r = parent;
-        if (r >= 0) {
+        if (r >= 0 && MOUNT_POINTS[i].kind == ANYTHING) {
+            r = mkdirat(parent, name, MOUNT_POINTS[i].mode) == -1 && errno != EEXIST ? -errno : 0;
+        } else if (r >= 0) {
             r = MOUNT_POINTS[i].kind == DIRECTORY
                     ? make_directory(parent, name, MOUNT_POINTS[i].mode, !is_holder(path))
                     : make_file(parent, name, MOUNT_POINTS[i].mode);
