@@ -324,7 +324,8 @@ static int authenticate_new(struct gateway *g, const struct session_login *login
                             const struct session_settings *settings, Core__Session *session,
                             struct arena *arena, struct session_tokens *tokens, struct error *err)
 {
-    fit_lifetimes(tokens, settings, settings->session_seconds, login->access_token_only);
+    fit_lifetimes(tokens, settings, settings->session_seconds,
+                  login->tokens != SESSION_REFRESHABLE);
     Core__Session__Status__Authentication__Info *info =
         make_info(login->credential, login->user_agent, login->peer, false, arena);
     int status = make_authentication(g, tokens, info, arena, &session->status->authentication, err);

@@ -20,6 +20,14 @@ enum session_class {
     SESSION_WORKSPACE = 2, /* one run of a workspace */
 };
 
+/* Which tokens a login gets. */
+enum session_tokens_kind {
+    SESSION_REFRESHABLE = 0, /* an access token and a refresh token */
+    SESSION_LONG_ACCESS,     /* one access token that lives as long as the session */
+    SESSION_SHORT,           /* one access token; the session ends with it (OAuth2 clients come back
+                                for the next one) */
+};
+
 struct session_tokens {
     struct secret access;
     struct secret refresh; /* empty for a session that lives by one access token */
@@ -35,7 +43,7 @@ struct session_login {
     const char *peer;
     const char *const *scopes;
     size_t scope_count;
-    bool access_token_only; /* no refresh token; the access token lives as long as the session */
+    enum session_tokens_kind tokens;
 };
 
 /* A new session with its first tokens, stored. Run it inside a store transaction.

@@ -218,7 +218,7 @@ static int open_access_session(struct request *r, const Core__Credential *creden
     struct session_login login = {.user = user,
                                   .credential = credential,
                                   .peer = call_origin(r->call)->peer,
-                                  .access_token_only = true};
+                                  .tokens = SESSION_LONG_ACCESS};
     status = session_open(r->gateway, &login, &r->arena, &session, &tokens, err);
     Core__CredentialToken__AccessToken *token = CODEC_NEW(
         &r->arena, Core__CredentialToken__AccessToken, core__credential_token__access_token);

@@ -1,0 +1,257 @@
+/* POST /oauth2/token; declared in auth_service.h. */
+#include <string.h>
+
+#include "gateway/identity/credential.h"
+#include "gateway/identity/scope.h"
+#include "gateway/identity/session.h"
+#include "gateway/identity/token.h"
+#include "gateway/services/auth_service.h"
+#include "gateway/services/resource_write.h"
+#include "gateway/state/store.h"
+#include "policy/base/json_out.h"
+
+enum {
+    FORM_BYTES_MAX = 64 * 1024,
+    REPLY_BYTES_MAX = 4096,
+    ARENA_BYTES_MAX = 4 * 1024 * 1024,
+};
+
+/* What a client sends, decoded. NULL: not sent. */
+struct token_form {
+    char *grant_type;
+    char *client_id;
+    char *client_secret;
+    char *scope;
+};
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* application/x-www-form-urlencoded; NULL for a broken escape, a NUL, or no memory. */
+static char *decode_form_text(struct str in, struct arena *arena)
+{
+    char *out = arena_alloc(arena, in.len + 1);
+    size_t n = 0;
+    for (size_t i = 0; out && i < in.len; i++) {
+        int c = in.ptr[i] == '+' ? ' ' : in.ptr[i];
+        if (c == '%') {
+            int high = in.len - i > 2 ? hex_digit(in.ptr[i + 1]) : -1;
+            int low = in.len - i > 2 ? hex_digit(in.ptr[i + 2]) : -1;
+            if (high < 0 || low < 0) {
+                return NULL;
+            }
+            c = high * 16 + low;
+            i += 2;
+        }
+        if (c == 0) {
+            return NULL;
+        }
+        out[n++] = (char)c;
+    }
+    if (out) {
+        out[n] = 0;
+    }
+    return out;
+}
+
+static char **form_field(struct token_form *form, struct str key)
+{
+    if (str_is(key, "grant_type")) {
+        return &form->grant_type;
+    }
+    if (str_is(key, "client_id")) {
+        return &form->client_id;
+    }
+    if (str_is(key, "client_secret")) {
+        return &form->client_secret;
+    }
+    return str_is(key, "scope") ? &form->scope : NULL;
+}
+
+/* False for a malformed body and for a parameter that is there twice (RFC 6749 section 3.2). */
+static bool parse_form(struct str body, struct arena *arena, struct token_form *ret)
+{
+    while (body.len > 0) {
+        const char *end = memchr(body.ptr, '&', body.len);
+        size_t len = end ? (size_t)(end - body.ptr) : body.len;
+        const char *equals = memchr(body.ptr, '=', len);
+        size_t key_len = equals ? (size_t)(equals - body.ptr) : len;
+        char **field = form_field(ret, str_make(body.ptr, key_len));
+        if (field) {
+            struct str value = equals ? str_make(equals + 1, len - key_len - 1) : STR_NONE;
+            if (*field) {
+                return false;
+            }
+            *field = decode_form_text(value, arena);
+            if (!*field) {
+                return false;
+            }
+        }
+        size_t used = end ? len + 1 : len;
+        body = str_make(body.ptr + used, body.len - used);
+    }
+    return true;
+}
+
+static void reply_json(struct call *call, int http_status, struct buf *json)
+{
+    call_add_header(call, "cache-control", STR("no-store"));
+    if (json->failed) {
+        call_http_reply(call, 500, "application/json", STR("{\"error\":\"server_error\"}"));
+        return;
+    }
+    call_http_reply(call, http_status, "application/json", buf_str(json));
+}
+
+static void reply_error(struct call *call, int http_status, const char *code, const char *text)
+{
+    struct buf json;
+    buf_init(&json, REPLY_BYTES_MAX);
+    struct json_out j = json_out_to(&json);
+    json_begin_object(&j);
+    json_member_string(&j, "error", code);
+    json_member_string(&j, "error_description", text);
+    json_end_object(&j);
+    reply_json(call, http_status, &json);
+    buf_free(&json);
+}
+
+/* Section 5.2: the client's fault is 400 or 401, ours 500 or 503, so that clients know what to
+ * retry. */
+static void reply_failure(struct call *call, const struct error *err)
+{
+    switch (err->status) {
+    case STATUS_UNAUTHENTICATED:
+        reply_error(call, 401, "invalid_client", err->text);
+        return;
+    case STATUS_INVALID_ARGUMENT:
+        reply_error(call, 400, "invalid_scope", err->text);
+        return;
+    case STATUS_PERMISSION_DENIED:
+        reply_error(call, 400, "unauthorized_client", err->text);
+        return;
+    case STATUS_UNAVAILABLE:
+        reply_error(call, 503, "temporarily_unavailable", "Try again later");
+        return;
+    default:
+        reply_error(call, 500, "server_error", "Internal error");
+    }
+}
+
+static void reply_token(struct call *call, struct session_tokens *tokens)
+{
+    struct buf json;
+    buf_init(&json, REPLY_BYTES_MAX);
+    struct json_out j = json_out_to(&json);
+    json_begin_object(&j);
+    json_member_string(&j, "access_token", tokens->access.text);
+    json_member_string(&j, "token_type", "Bearer");
+    json_member_int(&j, "expires_in", tokens->access_seconds);
+    json_end_object(&j);
+    reply_json(call, 200, &json);
+    buf_free(&json);
+    secret_wipe(&tokens->access);
+    secret_wipe(&tokens->refresh);
+}
+
+/* The scopes between spaces. */
+static int split_scopes(char *text, struct arena *arena, const char ***ret, size_t *ret_count,
+                        struct error *err)
+{
+    const char **scopes = arena_calloc(arena, SCOPE_COUNT_MAX + 1, sizeof(*scopes));
+    size_t n = 0;
+    if (!scopes) {
+        return resource_no_memory(err);
+    }
+    for (char *next = text; next && *next && n <= SCOPE_COUNT_MAX;) {
+        size_t len = strcspn(next, " ");
+        char *after = next[len] ? next + len + 1 : NULL;
+        next[len] = 0;
+        if (len > 0) {
+            scopes[n++] = next;
+        }
+        next = after;
+    }
+    *ret = scopes;
+    *ret_count = n;
+    return 0;
+}
+
+static int open_session(struct gateway *g, struct call *call, const struct token_form *form,
+                        struct arena *arena, struct session_tokens *tokens, struct error *err)
+{
+    Core__Credential *credential = NULL;
+    Core__User *user = NULL;
+    int status = credential_open(g, TOKEN_CLIENT_SECRET, str_from(form->client_secret), arena,
+                                 &credential, &user, err);
+    if (status) {
+        return status;
+    }
+    if (!cstr_eq(credential->status->id, form->client_id)) {
+        return error_set(err, STATUS_UNAUTHENTICATED, "client_id and client_secret do not match");
+    }
+    struct session_login login = {
+        .user = user,
+        .credential = credential,
+        .user_agent = call_header(call, "user-agent"),
+        .peer = call_origin(call)->peer,
+        .tokens = SESSION_SHORT,
+    };
+    const char **scopes = NULL;
+    status = split_scopes(form->scope, arena, &scopes, &login.scope_count, err);
+    login.scopes = scopes;
+    Core__Session *session = NULL;
+    if (!status) {
+        status = session_open(g, &login, arena, &session, tokens, err);
+    }
+    return status ? status : credential_count_use(g, credential, arena, err);
+}
+
+/* Checks the form and opens the session inside a transaction. */
+static void grant(struct gateway *g, struct call *call, struct token_form *form,
+                  struct arena *arena)
+{
+    struct error err = {0};
+    struct session_tokens tokens = {0};
+    int status = store_begin(g->store, &err);
+    if (!status) {
+        status = open_session(g, call, form, arena, &tokens, &err);
+        if (!status) {
+            status = store_commit(g->store, &err);
+        }
+        if (status) {
+            store_rollback(g->store);
+        }
+    }
+    if (status) {
+        reply_failure(call, &err);
+        return;
+    }
+    reply_token(call, &tokens);
+}
+
+void oauth2_token_http(struct gateway *g, struct call *call, struct str body)
+{
+    struct arena arena;
+    struct token_form form = {0};
+    arena_init(&arena, ARENA_BYTES_MAX);
+    if (body.len > FORM_BYTES_MAX || !parse_form(body, &arena, &form) || !form.grant_type) {
+        reply_error(call, 400, "invalid_request",
+                    "The body is not a form with grant_type, client_id and client_secret");
+    } else if (strcmp(form.grant_type, "client_credentials") != 0) {
+        reply_error(call, 400, "unsupported_grant_type", "Only client_credentials is served");
+    } else if (!form.client_id || !form.client_secret) {
+        reply_error(call, 401, "invalid_client", "client_id and client_secret are needed");
+    } else {
+        grant(g, call, &form, &arena);
+    }
+    arena_free(&arena);
+}
