@@ -7,8 +7,6 @@
 /* Builds of templates: a hidden workspace goes through its whole start, then its storage is copied
  * for later workspaces to begin with. */
 
-enum { BUILDS_KEPT_MAX = 1000, BUILD_ID_LEN = 6, BUILD_TAGS_MAX = 10 };
-
 /* The build's sandbox is gone: copies the storage, or notes the failure, in the template; ends the
  * run. */
 void build_run_ended(struct workspace_run *run);

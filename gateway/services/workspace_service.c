@@ -12,6 +12,7 @@
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
 #include "gateway/services/limits.h"
+#include "gateway/services/spec_references.h"
 #include "gateway/services/spec_validation.h"
 #include "gateway/services/watch.h"
 #include "gateway/services/workspace_access.h"
@@ -118,6 +119,8 @@ static int build_workspace(struct request *r, Cordium__Workspace **ret, struct e
         return missing(err, message->spec ? "metadata" : "spec");
     }
     int rc = spec_validate_workspace(message->spec, err);
+    rc = rc ? rc : spec_check_secrets(r, &message->spec->base, err);
+    rc = rc ? rc : spec_check_volumes(r, message->spec->runtime, err);
     rc = rc ? rc : access_cluster_config(r, &cluster, err);
     rc = rc ? rc : check_quota(r, cluster, err);
     rc = rc ? rc : choose_name(r, name, err);
@@ -270,6 +273,10 @@ static int apply_update(struct request *r, Cordium__Workspace **ret, struct erro
         return missing(err, "spec");
     }
     int rc = spec_validate_workspace(message->spec, err);
+    if (!rc && r->touched.space) {
+        rc = spec_check_secrets(r, &message->spec->base, err);
+        rc = rc ? rc : spec_check_volumes(r, message->spec->runtime, err);
+    }
     /* The status may have moved on since the decision. */
     rc = rc ? rc
             : workspace_load(r->gateway, r->touched.workspace->metadata->uid, NULL, &r->arena,

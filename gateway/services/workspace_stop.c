@@ -46,7 +46,7 @@ static void ignore_reply(void *context, const struct executor_reply *reply)
 static void drop_storage(struct workspace_run *run)
 {
     struct executor_client *client = executor_link_client(run->gateway->executor, NULL);
-    if (client && !run->is_ephemeral && !run->storage_is_gone) {
+    if (client && !run->is_ephemeral && !run->storage_is_gone && run->image_id[0]) {
         (void)executor_storage_delete(client, &run->storage,
                                       (struct executor_callback){ignore_reply, NULL}, NULL);
     }
