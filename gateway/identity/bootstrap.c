@@ -1,0 +1,241 @@
+#include "gateway/identity/bootstrap.h"
+
+#include <string.h>
+
+#include "gateway/identity/authenticate.h"
+#include "gateway/identity/credential.h"
+#include "gateway/rpc/codec.h"
+#include "gateway/services/names.h"
+#include "gateway/state/resource.h"
+#include "gateway/state/store.h"
+
+enum { BOOTSTRAP_ARENA_BYTES = 16 * 1024 * 1024 };
+
+/* What a new store holds, as the API writes it; is_system keeps the policies as they are. The
+ * ClusterConfig of Cordium lets everybody own organization spaces, as a fresh install of the
+ * original does. */
+static const struct {
+    enum store_kind kind;
+    const char *name;
+    const char *json;
+    bool is_system;
+} initial[] = {
+    {STORE_POLICY, "allow-all",
+     "{\"metadata\":{\"description\":\"Allows every request that nothing denies\"},"
+     "\"spec\":{\"rules\":[{\"name\":\"allow\",\"effect\":\"ALLOW\","
+     "\"condition\":{\"matchAny\":true}}]}}",
+     true},
+    {STORE_POLICY, "deny-all",
+     "{\"metadata\":{\"description\":\"Denies every request\"},"
+     "\"spec\":{\"rules\":[{\"name\":\"deny\",\"effect\":\"DENY\","
+     "\"condition\":{\"matchAny\":true}}]}}",
+     true},
+    {STORE_POLICY, ADMIN_POLICY_NAME,
+     "{\"metadata\":{\"description\":\"Makes whoever it is attached to an administrator\"},"
+     "\"spec\":{\"rules\":[{\"name\":\"allow\",\"effect\":\"ALLOW\","
+     "\"condition\":{\"matchAny\":true}}]}}",
+     true},
+    {STORE_POLICY, ADMIN_API_POLICY_NAME,
+     "{\"metadata\":{\"description\":\"Makes an administrator, before any denial at priority 0\"},"
+     "\"spec\":{\"rules\":[{\"name\":\"allow\",\"effect\":\"ALLOW\",\"priority\":-1,"
+     "\"condition\":{\"match\":\"ctx.namespace.metadata.name == 'octelium-api'\"}}]}}",
+     true},
+    {STORE_POLICY, "octelium-api-read-only",
+     "{\"metadata\":{\"description\":\"Get and List methods only\"},"
+     "\"spec\":{\"rules\":[{\"name\":\"reads\",\"effect\":\"ALLOW\",\"priority\":-1,"
+     "\"condition\":{\"match\":\"ctx.request.grpc.method.startsWith('Get') || "
+     "ctx.request.grpc.method.startsWith('List')\"}},"
+     "{\"name\":\"rest\",\"effect\":\"DENY\",\"condition\":{\"matchAny\":true}}]}}",
+     true},
+    {STORE_CLUSTER_CONFIG, "default", "{\"metadata\":{},\"spec\":{}}", false},
+    {STORE_CORDIUM_CONFIG, "default",
+     "{\"metadata\":{},\"spec\":{\"space\":{\"ownership\":{\"rules\":[{\"effect\":\"ALLOW\","
+     "\"condition\":{\"matchAny\":true}}]}}},\"status\":{}}",
+     false},
+    {STORE_USER, BOOTSTRAP_ADMIN_NAME,
+     "{\"metadata\":{\"displayName\":\"Administrator\"},\"spec\":{\"type\":\"HUMAN\","
+     "\"authorization\":{\"policies\":[\"allow-all\",\"" ADMIN_POLICY_NAME "\"]}},\"status\":{}}",
+     false},
+};
+
+static int no_memory(struct error *err)
+{
+    return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for the first resources");
+}
+
+static int insert_initial(struct gateway *g, size_t i, struct arena *arena, struct error *err)
+{
+    ProtobufCMessage *message = NULL;
+    int status = codec_decode_json(store_kind_info(initial[i].kind)->descriptor,
+                                   str_from(initial[i].json), CODEC_STRICT, arena, &message, err);
+    if (!status) {
+        status = resource_stamp_new(message, initial[i].kind, initial[i].name, gateway_wall_ns(g),
+                                    arena, err);
+    }
+    if (!status) {
+        resource_metadata(message)->is_system = initial[i].is_system;
+        status = store_insert(g->store, initial[i].kind, message, &(struct store_index){0}, err);
+    }
+    return status
+               ? error_wrap(err, "%s '%s'", store_kind_info(initial[i].kind)->kind, initial[i].name)
+               : 0;
+}
+
+static int insert_region(struct gateway *g, struct arena *arena, struct error *err)
+{
+    Cordium__Region *region = CODEC_NEW(arena, Cordium__Region, cordium__region);
+    Cordium__Region__Spec *spec = CODEC_NEW(arena, Cordium__Region__Spec, cordium__region__spec);
+    Cordium__Region__Status *st =
+        CODEC_NEW(arena, Cordium__Region__Status, cordium__region__status);
+    if (!region || !spec || !st) {
+        return no_memory(err);
+    }
+    region->spec = spec;
+    region->status = st;
+    int status = resource_stamp_new(&region->base, STORE_REGION, g->config->region,
+                                    gateway_wall_ns(g), arena, err);
+    return status
+               ? status
+               : store_insert(g->store, STORE_REGION, &region->base, &(struct store_index){0}, err);
+}
+
+static int ensure_region(struct gateway *g, struct arena *arena, struct error *err)
+{
+    int status = name_check_label("Region", g->config->region, err);
+    if (status) {
+        return error_wrap(err, "setting 'region'");
+    }
+    ProtobufCMessage *found = NULL;
+    struct error cause = {0};
+    if (!store_get_by_name(g->store, STORE_REGION, g->config->region, arena, &found, &cause)) {
+        return 0;
+    }
+    return cause.status == STATUS_NOT_FOUND ? insert_region(g, arena, err)
+                                            : error_set(err, cause.status, "%s", cause.text);
+}
+
+/* The administrator's credential, unlimited in uses: it is how he gets in at all. */
+static int insert_credential(struct gateway *g, struct arena *arena, struct secret *ret_token,
+                             struct error *err)
+{
+    static const char json[] = "{\"metadata\":{},\"spec\":{\"type\":\"AUTH_TOKEN\","
+                               "\"user\":\"" BOOTSTRAP_ADMIN_NAME "\"},\"status\":{}}";
+    ProtobufCMessage *user = NULL;
+    ProtobufCMessage *message = NULL;
+    int status = store_get_by_name(g->store, STORE_USER, BOOTSTRAP_ADMIN_NAME, arena, &user, err);
+    if (!status) {
+        status = codec_decode_json(&core__credential__descriptor, str_from(json), CODEC_STRICT,
+                                   arena, &message, err);
+    }
+    if (!status) {
+        status = resource_stamp_new(message, STORE_CREDENTIAL, BOOTSTRAP_ADMIN_NAME,
+                                    gateway_wall_ns(g), arena, err);
+    }
+    if (status) {
+        return status;
+    }
+    Core__Credential *credential = (Core__Credential *)message;
+    Core__Credential *rotated = NULL;
+    credential->status->user_ref = resource_ref(user, arena);
+    if (!credential->status->user_ref) {
+        return no_memory(err);
+    }
+    status = credential_store(g, credential, true, err);
+    return status ? status : credential_rotate(g, credential, arena, &rotated, ret_token, err);
+}
+
+static int insert_all(struct gateway *g, struct arena *arena, struct secret *ret_token,
+                      struct error *err)
+{
+    int status = 0;
+    for (size_t i = 0; !status && i < sizeof(initial) / sizeof(initial[0]); i++) {
+        status = insert_initial(g, i, arena, err);
+    }
+    if (!status) {
+        status = ensure_region(g, arena, err);
+    }
+    return status ? status : insert_credential(g, arena, ret_token, err);
+}
+
+/* Runs `work` inside a transaction, with an arena. */
+static int in_transaction(struct gateway *g,
+                          int (*work)(struct gateway *g, struct arena *arena,
+                                      struct secret *ret_token, struct error *err),
+                          struct secret *ret_token, struct error *err)
+{
+    struct arena arena;
+    int status = store_begin(g->store, err);
+    if (status) {
+        return status;
+    }
+    arena_init(&arena, BOOTSTRAP_ARENA_BYTES);
+    status = work(g, &arena, ret_token, err);
+    arena_free(&arena);
+    if (!status) {
+        status = store_commit(g->store, err);
+    }
+    if (status) {
+        store_rollback(g->store);
+    }
+    return status;
+}
+
+int bootstrap_is_done(struct gateway *g, bool *ret, struct error *err)
+{
+    uint32_t count = 0;
+    int status =
+        store_count(g->store, STORE_CORDIUM_CONFIG, &(struct store_filter){0}, &count, err);
+    if (!status) {
+        *ret = count > 0;
+    }
+    return status;
+}
+
+int bootstrap_store(struct gateway *g, struct secret *ret_token, struct error *err)
+{
+    bool is_done = false;
+    int status = bootstrap_is_done(g, &is_done, err);
+    if (!status && is_done) {
+        status = error_set(err, STATUS_FAILED_PRECONDITION,
+                           "The store in '%s' was set up before: 'cordium-gateway admin-token' "
+                           "gives a new token for its administrator",
+                           g->config->state_dir);
+    }
+    return status ? status : in_transaction(g, insert_all, ret_token, err);
+}
+
+static int check_region(struct gateway *g, struct arena *arena, struct secret *ret_token,
+                        struct error *err)
+{
+    (void)ret_token;
+    return ensure_region(g, arena, err);
+}
+
+int bootstrap_check(struct gateway *g, struct error *err)
+{
+    bool is_done = false;
+    int status = bootstrap_is_done(g, &is_done, err);
+    if (!status && !is_done) {
+        status = error_set(err, STATUS_FAILED_PRECONDITION,
+                           "The store in '%s' is empty: run 'cordium-gateway init' first",
+                           g->config->state_dir);
+    }
+    return status ? status : in_transaction(g, check_region, NULL, err);
+}
+
+static int rotate_admin(struct gateway *g, struct arena *arena, struct secret *ret_token,
+                        struct error *err)
+{
+    ProtobufCMessage *credential = NULL;
+    Core__Credential *rotated = NULL;
+    int status = store_get_by_name(g->store, STORE_CREDENTIAL, BOOTSTRAP_ADMIN_NAME, arena,
+                                   &credential, err);
+    return status ? status
+                  : credential_rotate(g, (const Core__Credential *)credential, arena, &rotated,
+                                      ret_token, err);
+}
+
+int bootstrap_admin_token(struct gateway *g, struct secret *ret_token, struct error *err)
+{
+    return in_transaction(g, rotate_admin, ret_token, err);
+}
