@@ -6,16 +6,22 @@
 
 #include "gateway/rpc/schema.h"
 #include "gateway/services/auth_service.h"
+#include "gateway/services/build_run.h"
 #include "gateway/services/cluster_service.h"
 #include "gateway/services/credential_service.h"
+#include "gateway/services/exec_service.h"
 #include "gateway/services/git_provider_service.h"
+#include "gateway/services/log_service.h"
 #include "gateway/services/membership_service.h"
 #include "gateway/services/policy_service.h"
 #include "gateway/services/secret_service.h"
 #include "gateway/services/space_service.h"
 #include "gateway/services/template_service.h"
+#include "gateway/services/terminal.h"
 #include "gateway/services/user_config_service.h"
 #include "gateway/services/user_service.h"
+#include "gateway/services/watch.h"
+#include "gateway/services/workspace_service.h"
 
 /* The table of gateway/rpc/methods.def, in the order of paths. It is static and not const, because
  * the addresses of the schema's entries are known to the generated code only: the constructor below
