@@ -34,6 +34,12 @@ enum codec_flags {
  * unpacked. Unknown fields are dropped. `bytes` may go away afterwards. */
 int codec_decode_wire(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
                       struct arena *arena, ProtobufCMessage **ret, struct error *err);
+
+/* The same for bytes of codec_encode_wire() that were kept: no limit on fields, since a resource
+ * may have grown after it was accepted. */
+int codec_decode_stored(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
+                        struct arena *arena, ProtobufCMessage **ret, struct error *err);
+
 int codec_decode_json(const ProtobufCMessageDescriptor *descriptor, struct str text, unsigned flags,
                       struct arena *arena, ProtobufCMessage **ret, struct error *err);
 

@@ -251,14 +251,14 @@ static bool message_normalize(ProtobufCMessage *m, const struct schema_message *
     return true;
 }
 
-int codec_decode_wire(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
-                      struct arena *arena, ProtobufCMessage **ret, struct error *err)
+static int decode(const ProtobufCMessageDescriptor *descriptor, struct str bytes, size_t fields_max,
+                  struct arena *arena, ProtobufCMessage **ret, struct error *err)
 {
     const struct schema_message *schema = schema_message_find(descriptor);
     if (!schema) {
         return error_set(err, STATUS_INTERNAL, "%s is not a message of the API", descriptor->name);
     }
-    struct check check = {.fields_left = CODEC_FIELDS_MAX, .err = err};
+    struct check check = {.fields_left = fields_max, .err = err};
     int status = check_message(&check, schema, bytes, 1);
     if (status < 0) {
         return status;
@@ -280,6 +280,18 @@ int codec_decode_wire(const ProtobufCMessageDescriptor *descriptor, struct str b
     }
     *ret = m;
     return 0;
+}
+
+int codec_decode_wire(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
+                      struct arena *arena, ProtobufCMessage **ret, struct error *err)
+{
+    return decode(descriptor, bytes, CODEC_FIELDS_MAX, arena, ret, err);
+}
+
+int codec_decode_stored(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
+                        struct arena *arena, ProtobufCMessage **ret, struct error *err)
+{
+    return decode(descriptor, bytes, SIZE_MAX, arena, ret, err);
 }
 
 int codec_encode_wire(const ProtobufCMessage *message, struct buf *out, struct error *err)

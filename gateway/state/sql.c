@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -77,19 +78,20 @@ static int sql_query_int(struct sql *db, const char *text, int64_t *ret, struct 
     return status;
 }
 
-/* SQLite makes files with the umask's mode; the journal files take the database's. */
+/* SQLite would make the file with the umask's mode; its journal files take the database's. */
 static int file_make(const char *path, struct error *err)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 && errno == EEXIST) {
-        return 0;
-    }
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot make the store %s",
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot open the store %s",
                                path);
     }
+    int failed = fchmod(fd, 0600);
+    int error_number = errno;
     close(fd);
-    return 0;
+    return failed ? error_set_errno(err, STATUS_FAILED_PRECONDITION, error_number,
+                                    "the store %s must be our own file", path)
+                  : 0;
 }
 
 static int sql_configure(struct sql *db, struct error *err)
@@ -149,8 +151,7 @@ int sql_open(const char *path, int32_t application_id, struct sql **ret, struct 
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
     }
     int code =
-        sqlite3_open_v2(path, &db->handle,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+        sqlite3_open_v2(path, &db->handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     status = code == SQLITE_OK ? sql_configure(db, err) : sql_error(db->handle, code, "open", err);
     if (status == 0) {
         status = sql_check_owner(db, path, application_id, err);

@@ -111,8 +111,8 @@ static int list_rows(struct store *store, enum store_kind kind, const struct sto
     sql_bind_int(st, 8, offset);
     ret->count = 0;
     while ((status = sql_step(st, err)) == 1) {
-        status = codec_decode_wire(store_kind_info(kind)->descriptor, sql_column_blob(st, 0), arena,
-                                   &ret->items[ret->count], err);
+        status = codec_decode_stored(store_kind_info(kind)->descriptor, sql_column_blob(st, 0),
+                                     arena, &ret->items[ret->count], err);
         if (status < 0) {
             break;
         }

@@ -151,8 +151,8 @@ static int get_one(struct store *store, enum store_kind kind, const char *sql, c
     sql_bind_text(st, 2, key);
     status = sql_step(st, err);
     if (status == 1) {
-        status = codec_decode_wire(store_kind_info(kind)->descriptor, sql_column_blob(st, 0), arena,
-                                   ret, err);
+        status = codec_decode_stored(store_kind_info(kind)->descriptor, sql_column_blob(st, 0),
+                                     arena, ret, err);
     } else if (status == 0) {
         status = fail_missing(kind, key ? key : "", err);
     }

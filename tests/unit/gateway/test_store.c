@@ -1,7 +1,9 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/cordium.pb-c.h"
@@ -289,6 +291,67 @@ START_TEST(files_that_are_not_ours_are_refused)
 }
 END_TEST
 
+START_TEST(a_second_opener_is_told_who_is_in_the_way)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct store *second = NULL;
+    ck_assert_int_eq(store_open(f.path, &second, &f.err), -STATUS_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(f.err.text, "in use by another process"));
+    fixture_free(&f);
+}
+END_TEST
+
+/* Inserts until it is killed, and tells each name after the store has taken it. */
+static void insert_until_killed(struct fixture *f, int out)
+{
+    struct store *store = NULL;
+    if (store_open(f->path, &store, &f->err) < 0) {
+        _exit(1);
+    }
+    f->store = store;
+    for (uint32_t i = 0;; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "w%u", i);
+        if (insert(f, name, "", "", 0, false) < 0 || write(out, &i, sizeof(i)) != sizeof(i)) {
+            _exit(1);
+        }
+    }
+}
+
+START_TEST(what_was_told_as_stored_survives_a_kill)
+{
+    struct fixture f;
+    fixture_init(&f);
+    store_close(f.store);
+    f.store = NULL;
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        insert_until_killed(&f, ends[1]);
+    }
+    close(ends[1]);
+    uint32_t told = 0;
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(read(ends[0], &told, sizeof(told)), sizeof(told));
+    }
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    while (read(ends[0], &told, sizeof(told)) == sizeof(told)) {
+    }
+    close(ends[0]);
+    ck_assert_int_eq(store_open(f.path, &f.store, &f.err), 0);
+    uint32_t count = 0;
+    struct store_filter all = {0};
+    ck_assert_int_eq(store_count(f.store, STORE_WORKSPACE, &all, &count, &f.err), 0);
+    ck_assert_uint_ge(count, told + 1);
+    ck_assert_uint_le(count, told + 2); /* the last one may not have been told */
+    fixture_free(&f);
+}
+END_TEST
+
 START_TEST(uuids_have_version_and_order)
 {
     struct error err;
@@ -346,6 +409,8 @@ Suite *suite_store(void)
     tcase_add_test(t, tokens_rotate_and_expire);
     tcase_add_test(t, images_and_settings_are_kept);
     tcase_add_test(t, files_that_are_not_ours_are_refused);
+    tcase_add_test(t, a_second_opener_is_told_who_is_in_the_way);
+    tcase_add_test(t, what_was_told_as_stored_survives_a_kill);
     tcase_add_test(t, uuids_have_version_and_order);
     tcase_add_test(t, find_goes_by_uid_then_name);
     suite_add_tcase(s, t);
