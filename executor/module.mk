@@ -1,17 +1,32 @@
-# executor/: the privileged daemon, its two static helpers, and the client that the gateway links.
+# executor/: the privileged daemon, its static launcher (which is also pid 1 of every sandbox), and
+# the client that the gateway links.
 
 PROC_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard executor/proc/*.c))
 EXECUTOR_CLIENT_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard executor/client/*.c executor/ipc/*.c))
 EXECUTOR_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(filter-out executor/main.c,$(wildcard executor/*.c executor/steps/*.c)))
-EXECUTOR_LIBS := -lseccomp -lcap -lmnl -lnftables
+EXECUTOR_LIBS := -lmnl -lnftables
+LAUNCHER_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard executor/init/*.c) executor/proc/fd.c \
+	executor/ipc/channel.c executor/steps/mounts.c)
 
 $(OUT)/libproc.a: $(PROC_OBJECTS)
 $(OUT)/libexecutor_client.a: $(EXECUTOR_CLIENT_OBJECTS)
 $(OUT)/libexecutor.a: $(EXECUTOR_OBJECTS)
 
 $(OUT)/cordium-executor: $(OUT)/executor/main.o $(OUT)/libexecutor.a $(OUT)/libexecutor_client.a $(OUT)/libproc.a $(OUT)/libbase.a
-	$(CC) $(LDFLAGS) $^ $(EXECUTOR_LIBS) -o $@
+	@echo LD $@
+	@$(CC) $(LDFLAGS) $^ $(EXECUTOR_LIBS) -o $@
 
-PROGRAMS += $(OUT)/cordium-executor
+# Static, so that nothing of any image or of the host's libraries is ever loaded into it. Sanitizers
+# do not go with static programs: it is always of the release build.
+LAUNCHER_CFLAGS := -std=gnu17 -D_GNU_SOURCE $(WARN) $(HARDEN) $(CFLAGS_release)
+build/launcher/%.o: %.c
+	@mkdir -p $(@D)
+	@echo CC $< '(launcher)'
+	@gcc -I. $(LAUNCHER_CFLAGS) -MMD -MP -c $< -o $@
+$(OUT)/cordium-launcher: $(patsubst $(OUT)/%,build/launcher/%,$(LAUNCHER_OBJECTS))
+	@mkdir -p $(@D)
+	@echo LD $@
+	@gcc -static-pie -Wl,-z,relro,-z,now $^ -o $@
+-include $(shell find build/launcher -name '*.d' 2>/dev/null)
 
-include executor/image/module.mk
+PROGRAMS += $(OUT)/cordium-executor $(OUT)/cordium-launcher

@@ -123,11 +123,11 @@ static int child_main(void *argument)
     if (r < 0) {
         return fail(child, EXECUTOR_STAGE_IDENTITY, -r);
     }
-    if (chdir(start->cwd) == -1) {
-        return fail(child, EXECUTOR_STAGE_CWD, errno);
-    }
     if (syscall(SYS_close_range, 3, ~0U, 0) == -1) {
         return fail(child, EXECUTOR_STAGE_IDENTITY, errno);
+    }
+    if (chdir(start->cwd) == -1) {
+        return fail(child, EXECUTOR_STAGE_CWD, errno);
     }
     return fail(child, EXECUTOR_STAGE_EXEC, exec_in_path(child->argv, child->env));
 }

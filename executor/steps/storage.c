@@ -518,6 +518,12 @@ int storage_snapshot(struct storage_host *host, const struct storage_id *from,
     char to_name[NAME_MAX_BYTES];
     hex_name(from_name, from->bytes, sizeof from->bytes);
     hex_name(to_name, to->bytes, sizeof to->bytes);
+    if (host->backend->copies_at_rest_only && is_in_use(host, from)) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "storage '%s' is in use: with %s it can be copied only when its sandbox "
+                         "has stopped",
+                         from_name, host->backend->name);
+    }
     int r = host->backend->copy(host->places[PLACE_STORAGES], from_name,
                                 host->places[PLACE_SNAPSHOTS], to_name, true);
     if (r == -ENOENT) {

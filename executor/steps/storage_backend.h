@@ -26,7 +26,8 @@ struct storage_backend {
     int (*copy)(int from_parent, const char *from, int to_parent, const char *to, bool read_only);
     /* Moves a unit; NULL = rename. */
     int (*remove)(int parent_fd, const char *name, int trash_fd, unsigned trash_number);
-    bool has_spares; /* making units ahead of need is worth it */
+    bool has_spares;          /* making units ahead of need is worth it */
+    bool copies_at_rest_only; /* a unit in use cannot be copied safely */
 };
 
 extern const struct storage_backend storage_backend_btrfs;

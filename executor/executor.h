@@ -1,0 +1,200 @@
+#ifndef EXECUTOR_EXECUTOR_H
+#define EXECUTOR_EXECUTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "executor/config.h"
+#include "executor/ipc/channel.h"
+#include "executor/ipc/message.h"
+#include "executor/sandbox_spec.h"
+#include "executor/steps/cgroup.h"
+#include "executor/steps/network.h"
+#include "executor/steps/ns_pool.h"
+#include "executor/steps/seccomp_filter.h"
+#include "executor/steps/storage.h"
+#include "policy/base/arena.h"
+#include "policy/base/bytes.h"
+#include "policy/base/status.h"
+
+/* The whole state of the daemon, and what its parts say to each other. One thread; nothing here
+ * waits for a sandbox or for the gateway. */
+
+struct executor;
+
+/* A descriptor in the poll set. */
+struct source {
+    int fd;
+    void (*handle)(struct executor *ex, struct source *source, uint32_t events);
+    struct source *next_free; /* freed after the current round of events */
+};
+
+struct outgoing {
+    struct outgoing *next;
+    size_t size;
+    int fd;
+    uint8_t data[];
+};
+
+/* A gateway. More than one may be connected while a new one takes over from an old. */
+struct connection {
+    struct source source; /* first */
+    struct executor *ex;
+    enum message_state state;
+    struct connection *next;
+    struct outgoing *queue_first;
+    struct outgoing **queue_last;
+    unsigned queue_count;
+    bool is_closed;
+};
+
+/* Where an answer goes. The connection is cleared when it closes. */
+struct asker {
+    struct connection *connection;
+    uint32_t call;
+    struct asker *next;
+};
+
+struct launcher {
+    struct source source; /* first */
+    pid_t pid;
+    uint32_t next_serial;
+};
+
+struct run {
+    uint64_t id;
+    struct sandbox *sandbox;
+    struct cgroup_run *cgroup;
+    struct run *next_of_sandbox;
+    struct run *next_in_table;
+    struct asker started; /* a run with a terminal is answered when the master is here */
+    bool is_tty;
+    bool kills_tree;
+    bool was_killed;
+    uint32_t kill_reason;
+    uint64_t oom_kills_before_kill;
+    uint64_t sandbox_oom_kills_before;
+    int terminal; /* our copy of the master, for resizing; -1 */
+    uint64_t begin_ns;
+};
+
+enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
+
+enum sandbox_time {
+    TIME_ASKED,
+    TIME_NAMESPACES,
+    TIME_STORAGE,
+    TIME_ROOT,
+    TIME_CGROUP,
+    TIME_SENT,
+    TIME_FORKED,
+    TIME_READY,
+    TIMES,
+};
+
+struct sandbox {
+    struct source control; /* first: our end of init's socket */
+    struct source process; /* pidfd of init */
+    struct executor *ex;
+    struct executor_uuid id;
+    struct sandbox *next_in_table;
+    enum sandbox_state state;
+    struct launcher *launcher;
+    uint32_t serial;
+
+    bool is_build;
+    bool remove_storage;
+    bool wants_proxy;
+    bool has_range;
+    uint32_t range;
+    uint32_t uid;
+    uint32_t gid;
+    uint64_t capabilities;
+    struct executor_limits limits;
+    char home[EXECUTOR_PATH_MAX];
+
+    struct cgroup *cgroup;
+    struct storage *storage;
+    struct network_link *link;
+    struct run *runs;
+    uint32_t run_count;
+
+    struct asker created;
+    struct asker *destroyers; /* allocated */
+    struct asker *committer;  /* allocated */
+    struct executor_digest commit_image;
+    uint32_t gone_reason;
+    char gone_text[256];
+    uint64_t times_ns[TIMES];
+};
+
+enum { TABLE_SIZE = 4096, SERIALS = 65536 };
+
+struct executor {
+    const struct config *config;
+    int poll_fd;
+    int lock_fd;
+    int reaper_fd; /* a byte wakes the reaper */
+    bool is_stopping;
+    struct source listener;
+    struct source signals;
+    struct connection *connections;
+    struct launcher launchers[2]; /* workspace, build */
+    struct cgroup_host *cgroups;
+    struct ns_pool *namespaces;
+    struct storage_host *storages;
+    struct network *network;
+    struct sandbox *sandboxes[TABLE_SIZE];
+    struct run *runs[TABLE_SIZE];
+    uint32_t sandbox_count;
+    uint32_t starting_count;
+    uint64_t next_run;
+    struct source *to_free;
+    bool pools_are_full;
+    uint8_t received[MESSAGE_BYTES_MAX];
+};
+
+uint64_t clock_now_ns(void);
+
+/* poll set */
+int executor_watch(struct executor *ex, struct source *source, uint32_t events);
+void executor_unwatch(struct executor *ex, struct source *source); /* and closes the fd */
+void executor_free_later(struct executor *ex, struct source *source);
+void executor_wake_reaper(struct executor *ex);
+
+/* dispatch.c: connections and answers. Answers to a closed connection vanish; fd (or -1) is
+ * borrowed. */
+void connection_accept(struct executor *ex, struct source *source, uint32_t events);
+void connection_close(struct executor *ex, struct connection *c);
+void reply_ok(struct asker *to, const struct buf *fields, int fd);
+void reply_error(struct asker *to, const struct error *err);
+void event_broadcast(struct executor *ex, uint16_t type, const struct buf *body);
+
+/* launch.c */
+int launcher_start(struct executor *ex, struct launcher *launcher, bool is_build,
+                   const char *resolvers, struct error *err);
+int launcher_send(struct sandbox *s, const struct sandbox_spec *spec, int control, int userns,
+                  int netns, int storage, int root, struct error *err);
+
+/* sandbox.c */
+void sandbox_create(struct executor *ex, const struct sandbox_spec *spec, struct asker asker);
+struct sandbox *sandbox_find(struct executor *ex, const struct executor_uuid *id);
+struct sandbox *sandbox_by_serial(struct executor *ex, const struct launcher *l, uint32_t serial);
+void sandbox_launched(struct sandbox *s, pid_t pid, int pidfd, int error_number);
+void sandbox_end(struct sandbox *s, enum executor_gone_reason reason, const char *text);
+void sandbox_expire_starting(struct executor *ex);
+void sandbox_forget_connection(struct executor *ex, const struct connection *c);
+
+/* run.c */
+void run_start(struct sandbox *s, const struct run_spec *spec, struct channel_fds *fds,
+               struct asker asker);
+struct run *run_find(struct executor *ex, uint64_t id);
+int run_kill(struct run *run, uint32_t reason, struct error *err);
+int run_signal(struct run *run, int signal_number, bool whole_group, struct error *err);
+int run_resize(struct run *run, uint16_t columns, uint16_t rows, struct error *err);
+void run_started(struct run *run, int master);
+void run_exited(struct run *run, uint32_t stage, int error_number, int wait_status);
+
+#endif

@@ -1,0 +1,356 @@
+/* cordium-executor: the privileged daemon. This file opens everything in order, refuses to serve
+ * when a layer cannot be put in force, and runs the loop. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "executor/executor.h"
+#include "executor/proc/fd.h"
+#include "executor/proc/log.h"
+#include "executor/reaper.h"
+
+enum { EVENTS_PER_ROUND = 64, CONFIG_ARENA_BYTES = 1 << 20, STARTING_CHECK_MS = 1000 };
+
+static int make_directories(const char *path, mode_t mode, struct error *err)
+{
+    char copy[4096];
+    (void)snprintf(copy, sizeof copy, "%s", path);
+    for (char *slash = strchr(copy + 1, '/');; slash = strchr(slash + 1, '/')) {
+        if (slash) {
+            *slash = '\0';
+        }
+        if (mkdir(copy, slash ? 0755 : mode) == -1 && errno != EEXIST) {
+            return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "mkdir '%s'", copy);
+        }
+        if (!slash) {
+            return 0;
+        }
+        *slash = '/';
+    }
+}
+
+/* One executor per state directory. A crashed one's lock is gone with it. */
+static int take_lock(struct executor *ex, struct error *err)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/lock", ex->config->state_dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "open '%s'", path);
+    }
+    ex->lock_fd = fd;
+    if (flock(fd, LOCK_EX | LOCK_NB) == -1) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "another executor serves '%s': stop it first, or give this one a "
+                         "state_dir of its own",
+                         ex->config->state_dir);
+    }
+    return 0;
+}
+
+/* The pool is mounted where nobody but us sees it, and goes with us. */
+static int leave_host_mounts(struct error *err)
+{
+    if (unshare(CLONE_NEWNS) == -1 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
+                               "leave the host's mount namespace (needs CAP_SYS_ADMIN)");
+    }
+    return 0;
+}
+
+static int parse_range(const char *text, struct network_config *ret, struct error *err)
+{
+    char address[32];
+    unsigned prefix;
+    struct in_addr in;
+    if (text[0] == '\0') {
+        return 0;
+    }
+    if (sscanf(text, "%31[0-9.]/%u", address, &prefix) != 2 || prefix > 32 ||
+        inet_pton(AF_INET, address, &in) != 1) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "network_range '%s' is no CIDR", text);
+    }
+    ret->range = ntohl(in.s_addr);
+    ret->range_prefix_length = (uint8_t)prefix;
+    return 0;
+}
+
+static int open_network(struct executor *ex, char *resolvers, size_t size, struct error *err)
+{
+    struct network_config config = {.instance = ex->config->instance};
+    resolvers[0] = '\0';
+    if (!ex->config->network) {
+        return 0;
+    }
+    int r = parse_range(ex->config->network_range, &config, err);
+    if (r < 0) {
+        return r;
+    }
+    config.resolver_count = network_read_resolvers(ex->config->resolv_conf, config.resolvers);
+    r = network_open(&config, &ex->network, err);
+    if (r < 0) {
+        return error_wrap(err, "network (remedy also: network = false)");
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < config.resolver_count; i++) {
+        struct in_addr in = {.s_addr = htonl(config.resolvers[i])};
+        char address[INET_ADDRSTRLEN];
+        (void)inet_ntop(AF_INET, &in, address, sizeof address);
+        used += (size_t)snprintf(resolvers + used, size - used, "nameserver %s\n", address);
+    }
+    return 0;
+}
+
+static int open_listener(struct executor *ex, struct error *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int n =
+        snprintf(addr.sun_path, sizeof addr.sun_path, "%s/executor.sock", ex->config->runtime_dir);
+    if (n < 0 || (size_t)n >= sizeof addr.sun_path) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "runtime_dir '%s' is too long for a socket",
+                         ex->config->runtime_dir);
+    }
+    (void)unlink(addr.sun_path);
+    AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd == -1 || bind(fd, (const struct sockaddr *)&addr, sizeof addr) == -1 ||
+        chmod(addr.sun_path, 0600) == -1 ||
+        chown(addr.sun_path, ex->config->gateway_uid, (gid_t)-1) == -1 || listen(fd, 8) == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "listen at '%s'",
+                               addr.sun_path);
+    }
+    ex->listener = (struct source){.fd = fd_take(&fd), .handle = connection_accept};
+    return executor_watch(ex, &ex->listener, EPOLLIN) < 0
+               ? error_set(err, STATUS_INTERNAL, "cannot watch the listening socket")
+               : 0;
+}
+
+static void signals_handle(struct executor *ex, struct source *source, uint32_t events)
+{
+    struct signalfd_siginfo info;
+    (void)events;
+    while (read(source->fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        ex->is_stopping = true;
+    }
+}
+
+static int open_signals(struct executor *ex, struct error *err)
+{
+    sigset_t mask;
+    (void)sigemptyset(&mask);
+    (void)sigaddset(&mask, SIGTERM);
+    (void)sigaddset(&mask, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    ex->signals = (struct source){.fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK),
+                                  .handle = signals_handle};
+    return ex->signals.fd == -1 || executor_watch(ex, &ex->signals, EPOLLIN) < 0
+               ? error_set(err, STATUS_INTERNAL, "cannot watch for signals")
+               : 0;
+}
+
+/* Opens everything, in an order in which leftovers of a crash go first: processes by their
+ * cgroups, then mounts with them, then files. */
+static int executor_open(struct executor *ex, struct error *err)
+{
+    char resolvers[256];
+    const struct config *c = ex->config;
+    const struct storage_config storage = {
+        .state_dir = c->state_dir, .backend = c->quota_backend, .pool_bytes = c->pool_bytes};
+    const struct ns_pool_config namespaces = {.uid_base = c->uid_base,
+                                              .range_count = c->uid_ranges};
+    int r = make_directories(c->state_dir, 0700, err);
+    r = r < 0 ? r : make_directories(c->runtime_dir, 0755, err);
+    r = r < 0 ? r : take_lock(ex, err);
+    r = r < 0 ? r : open_signals(ex, err);
+    r = r < 0 ? r : leave_host_mounts(err);
+    r = r < 0 ? r : cgroup_host_open(c->instance, &ex->cgroups, err);
+    r = r < 0 ? r : storage_host_open(&storage, &ex->storages, err);
+    r = r < 0 ? r : ns_pool_open(&namespaces, &ex->namespaces, err);
+    r = r < 0 ? r : open_network(ex, resolvers, sizeof resolvers, err);
+    if (r == 0) {
+        ex->reaper_fd =
+            reaper_start(storage_host_trash_fd(ex->storages), storage_host_images_fd(ex->storages));
+        r = ex->reaper_fd < 0 ? error_set_errno(err, STATUS_RESOURCE_EXHAUSTED, -ex->reaper_fd,
+                                                "start the reaper")
+                              : 0;
+    }
+    r = r < 0 ? r : launcher_start(ex, &ex->launchers[0], false, resolvers, err);
+    r = r < 0 ? r : launcher_start(ex, &ex->launchers[1], true, resolvers, err);
+    return r < 0 ? r : open_listener(ex, err);
+}
+
+/* True while there is something left to make ahead of need. */
+static bool fill_pools(struct executor *ex)
+{
+    unsigned want = ex->config->pool_size;
+    if (ex->pools_are_full) {
+        return false;
+    }
+    bool made = ns_pool_fill(ex->namespaces, want) || cgroup_pool_fill(ex->cgroups, want) ||
+                storage_pool_fill(ex->storages, want);
+    ex->pools_are_full = !made;
+    return made;
+}
+
+static void free_pending(struct executor *ex)
+{
+    while (ex->to_free) {
+        struct source *source = ex->to_free;
+        ex->to_free = source->next_free;
+        free(source); /* the first member of what it belongs to */
+    }
+}
+
+static void executor_loop(struct executor *ex)
+{
+    struct epoll_event events[EVENTS_PER_ROUND];
+    bool may_fill = true;
+    while (!ex->is_stopping) {
+        int timeout_ms = !ex->pools_are_full && may_fill ? 0
+                         : ex->starting_count > 0        ? STARTING_CHECK_MS
+                                                         : -1;
+        int n = epoll_wait(ex->poll_fd, events, EVENTS_PER_ROUND, timeout_ms);
+        for (int i = 0; i < n; i++) {
+            struct source *source = events[i].data.ptr;
+            source->handle(ex, source, events[i].events);
+        }
+        free_pending(ex);
+        /* Pools are for the idle moments: one step, and then whoever waits comes first. */
+        may_fill = n == 0 ? fill_pools(ex) : true;
+        if (ex->starting_count > 0) {
+            sandbox_expire_starting(ex);
+        }
+    }
+}
+
+static void executor_close(struct executor *ex)
+{
+    /* Closing the sockets ends every init; the cgroups catch whatever does not obey. */
+    while (ex->connections) {
+        connection_close(ex, ex->connections);
+    }
+    for (unsigned i = 0; i < TABLE_SIZE; i++) {
+        for (struct sandbox *s = ex->sandboxes[i]; s; s = s->next_in_table) {
+            sandbox_end(s, EXECUTOR_GONE_EXECUTOR_STOPPED, "the executor stops");
+            executor_unwatch(ex, &s->control);
+            network_release(s->link);
+            s->link = NULL;
+        }
+    }
+    executor_unwatch(ex, &ex->listener);
+    executor_unwatch(ex, &ex->launchers[0].source);
+    executor_unwatch(ex, &ex->launchers[1].source);
+    cgroup_host_close(ex->cgroups);
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    }
+    network_close(ex->network);
+    storage_host_close(ex->storages);
+    ns_pool_close(ex->namespaces);
+    fd_close(&ex->reaper_fd);
+    free_pending(ex);
+}
+
+static void raise_limits(void)
+{
+    struct rlimit nofile;
+    if (getrlimit(RLIMIT_NOFILE, &nofile) == 0) {
+        nofile.rlim_cur = nofile.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &nofile);
+    }
+}
+
+static int serve(const struct config *config)
+{
+    struct error err;
+    struct executor *ex = calloc(1, sizeof *ex);
+    if (!ex) {
+        return 1;
+    }
+    ex->config = config;
+    ex->lock_fd = -1;
+    ex->reaper_fd = -1;
+    ex->listener.fd = -1;
+    ex->signals.fd = -1;
+    ex->launchers[0].source.fd = -1;
+    ex->launchers[1].source.fd = -1;
+    ex->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int r = executor_open(ex, &err);
+    if (r < 0) {
+        log_line("cordium-executor does not serve: %s", err.text);
+    } else {
+        log_line("cordium-executor serves: cgroup %s, storage backend %d, network %s",
+                 cgroup_host_is_v2(ex->cgroups) ? "v2" : "v1",
+                 (int)storage_host_backend(ex->storages), ex->network ? "on" : "off");
+        executor_loop(ex);
+        log_line("cordium-executor stops");
+    }
+    executor_close(ex);
+    return r < 0 ? 1 : 0;
+}
+
+static void print_usage(FILE *to)
+{
+    (void)fputs("Usage: cordium-executor --config FILE\n"
+                "\n"
+                "The privileged half of the sandbox platform. Runs as root; serves the gateway\n"
+                "whose uid the config names. See executor/README.md for the config's keys.\n",
+                to);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'}, {0}};
+    const char *path = NULL;
+    int c;
+    while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+        if (c == 'h') {
+            print_usage(stdout);
+            return 0;
+        }
+        if (c != 'c') {
+            print_usage(stderr);
+            return 2;
+        }
+        path = optarg;
+    }
+    if (!path || optind != argc) {
+        print_usage(stderr);
+        return 2;
+    }
+    if (geteuid() != 0) {
+        log_line("cordium-executor must be started by root: it makes namespaces and mounts");
+        return 1;
+    }
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)umask(0022);
+    raise_limits();
+    struct arena arena;
+    struct config config;
+    struct error err;
+    arena_init(&arena, CONFIG_ARENA_BYTES);
+    if (config_read(path, &arena, &config, &err) < 0) {
+        log_line("cordium-executor: %s", err.text);
+        return 1;
+    }
+    int status = serve(&config);
+    arena_free(&arena);
+    return status;
+}

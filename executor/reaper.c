@@ -1,0 +1,80 @@
+#include "executor/reaper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "executor/proc/fd.h"
+
+static void each_name(int dir_fd, void (*visit)(int dir_fd, const char *name))
+{
+    AUTO_FD int scan = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = scan == -1 ? NULL : fdopendir(scan);
+    if (!dir) {
+        return;
+    }
+    (void)fd_take(&scan);
+    struct dirent *entry;
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            visit(dir_fd, entry->d_name);
+        }
+    }
+    (void)closedir(dir);
+}
+
+static void remove_trash(int dir_fd, const char *name)
+{
+    (void)fd_remove_tree(dir_fd, name);
+}
+
+static void trim_image(int dir_fd, const char *name)
+{
+    static const char *const extra[] = {"home", "tmp", "var-tmp"};
+    AUTO_FD int image = fd_open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY);
+    for (size_t i = 0; image >= 0 && i < sizeof extra / sizeof *extra; i++) {
+        (void)fd_remove_tree(image, extra[i]);
+    }
+}
+
+static _Noreturn void reaper_main(int wake, int trash_fd, int images_fd)
+{
+    char bytes[256];
+    ssize_t n;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    (void)setpriority(PRIO_PROCESS, 0, 10);
+    do {
+        each_name(trash_fd, remove_trash);
+        each_name(images_fd, trim_image);
+        n = read(wake, bytes, sizeof bytes);
+    } while (n > 0 || (n == -1 && errno == EINTR));
+    _exit(0);
+}
+
+int reaper_start(int trash_fd, int images_fd)
+{
+    int wake[2];
+    if (pipe2(wake, O_CLOEXEC) == -1) {
+        return -errno;
+    }
+    AUTO_FD int ours = wake[1];
+    AUTO_FD int theirs = wake[0];
+    pid_t pid = fork();
+    if (pid == -1) {
+        return -errno;
+    }
+    if (pid == 0) {
+        fd_close(&ours);
+        reaper_main(theirs, trash_fd, images_fd);
+    }
+    if (fcntl(ours, F_SETFL, O_NONBLOCK) == -1) {
+        return -errno;
+    }
+    return fd_take(&ours);
+}

@@ -1,0 +1,283 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "executor/executor.h"
+#include "executor/init/protocol.h"
+#include "executor/proc/fd.h"
+
+/* One command in a sandbox: started by init, accounted for and killed through its own cgroup. How
+ * it ended is told from the kernel's facts, never from an exit code. */
+
+enum { RUNS_PER_SANDBOX_MAX = 2048, PTMX_MAJOR = 5, PTMX_MINOR = 2 };
+
+struct run *run_find(struct executor *ex, uint64_t id)
+{
+    struct run *run = ex->runs[id % TABLE_SIZE];
+    while (run && run->id != id) {
+        run = run->next_in_table;
+    }
+    return run;
+}
+
+static void run_free(struct run *run)
+{
+    struct run **at = &run->sandbox->runs;
+    while (*at && *at != run) {
+        at = &(*at)->next_of_sandbox;
+    }
+    if (*at) {
+        *at = run->next_of_sandbox;
+        run->sandbox->run_count--;
+    }
+    at = &run->sandbox->ex->runs[run->id % TABLE_SIZE];
+    while (*at && *at != run) {
+        at = &(*at)->next_in_table;
+    }
+    if (*at) {
+        *at = run->next_in_table;
+    }
+    cgroup_run_release(run->cgroup);
+    fd_close(&run->terminal);
+    free(run);
+}
+
+/* Descriptors of the program: pipes, sockets, files and character devices; a directory or a block
+ * device would be a door. */
+static bool fds_are_fine(const struct channel_fds *fds)
+{
+    for (size_t i = 0; i < fds->count; i++) {
+        struct stat st;
+        int flags = fcntl(fds->fds[i], F_GETFL);
+        if (flags == -1 || (flags & O_PATH) || fstat(fds->fds[i], &st) == -1 ||
+            !(S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || S_ISREG(st.st_mode) ||
+              S_ISCHR(st.st_mode))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int send_start(const struct run *run, const struct run_spec *spec,
+                      const struct channel_fds *stdio)
+{
+    const struct sandbox *s = run->sandbox;
+    AUTO_FD int args = -1;
+    int fds[CHANNEL_FDS_MAX];
+    int attach[CGROUP_ATTACH_MAX];
+    size_t count = 0;
+    struct init_start m = {
+        .type = INIT_START,
+        .flags = spec->flags & EXECUTOR_RUN_TTY ? INIT_RUN_TTY : 0u,
+        .run = run->id,
+        .capabilities = s->is_build ? UINT64_MAX : s->capabilities,
+        .uid = spec->uid,
+        .gid = spec->gid,
+        .columns = spec->columns,
+        .rows = spec->rows,
+        .argc = spec->argc,
+        .env_count = spec->env_count,
+        .args_bytes = (uint32_t)spec->args.len,
+        .args_in_memfd = spec->args.len > INIT_ARGS_INLINE_MAX,
+    };
+    const char *cwd = spec->cwd[0] ? spec->cwd : s->home;
+    memcpy(m.cwd, cwd, strnlen(cwd, sizeof m.cwd - 1));
+    if (m.args_in_memfd) {
+        args = fd_sealed_memfd("cordium-args", spec->args.ptr, spec->args.len);
+        if (args < 0) {
+            return args;
+        }
+        fds[count++] = args;
+    }
+    m.attach_count = (uint32_t)cgroup_run_attach_fds(run->cgroup, attach);
+    for (uint32_t i = 0; i < m.attach_count; i++) {
+        fds[count++] = attach[i];
+    }
+    for (size_t i = 0; i < stdio->count; i++) {
+        fds[count++] = stdio->fds[i];
+    }
+    const struct iovec parts[] = {
+        {&m, sizeof m},
+        {(void *)spec->args.ptr, m.args_in_memfd ? 0 : spec->args.len},
+    };
+    return channel_send(s->control.fd, parts, 2, fds, count);
+}
+
+static int run_make(struct sandbox *s, const struct run_spec *spec, const struct channel_fds *fds,
+                    struct run **ret, struct error *err)
+{
+    struct executor *ex = s->ex;
+    if (s->run_count >= RUNS_PER_SANDBOX_MAX) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "%u runs in one sandbox", s->run_count);
+    }
+    if (!fds_are_fine(fds)) {
+        return error_set(err, STATUS_INVALID_ARGUMENT,
+                         "a run's descriptors must be pipes, sockets or files");
+    }
+    struct run *run = calloc(1, sizeof *run);
+    if (!run) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for a run");
+    }
+    run->id = ++ex->next_run;
+    run->sandbox = s;
+    run->terminal = -1;
+    run->is_tty = spec->flags & EXECUTOR_RUN_TTY;
+    run->kills_tree = spec->flags & EXECUTOR_RUN_KILL_TREE_ON_EXIT;
+    run->begin_ns = clock_now_ns();
+    run->next_of_sandbox = s->runs;
+    s->runs = run;
+    s->run_count++;
+    run->next_in_table = ex->runs[run->id % TABLE_SIZE];
+    ex->runs[run->id % TABLE_SIZE] = run;
+    const struct cgroup_limits limits = {.memory_bytes = spec->memory_bytes, .pids = spec->pids};
+    int r = cgroup_run_acquire(s->cgroup, &limits, &run->cgroup, err);
+    if (r == 0) {
+        struct cgroup_usage usage;
+        cgroup_read_usage(s->cgroup, &usage);
+        run->sandbox_oom_kills_before = usage.oom_kills;
+        int sent = send_start(run, spec, fds);
+        if (sent == -EAGAIN) {
+            r = error_set(err, STATUS_RESOURCE_EXHAUSTED, "the sandbox starts too many runs");
+        } else if (sent < 0) {
+            r = error_set_errno(err, STATUS_UNAVAILABLE, -sent, "the sandbox takes no order");
+        }
+    }
+    if (r < 0) {
+        run_free(run);
+        return r;
+    }
+    *ret = run;
+    return 0;
+}
+
+static void answer_started(struct run *run, struct asker *to, int master)
+{
+    struct buf out;
+    buf_init(&out, 8);
+    buf_add_u64(&out, run->id);
+    reply_ok(to, &out, master);
+    buf_free(&out);
+}
+
+void run_start(struct sandbox *s, const struct run_spec *spec, struct channel_fds *fds,
+               struct asker asker)
+{
+    struct error err;
+    struct run *run = NULL;
+    if (run_make(s, spec, fds, &run, &err) < 0) {
+        reply_error(&asker, &err);
+        return;
+    }
+    /* The gateway waits for the end of these; ours would keep them open. */
+    channel_fds_close(fds);
+    if (run->is_tty) {
+        run->started = asker;
+    } else {
+        answer_started(run, &asker, -1);
+    }
+}
+
+void run_started(struct run *run, int master)
+{
+    struct stat st;
+    /* It comes from inside: it must be what we asked for before anybody reads or resizes it. */
+    if (fstat(master, &st) == -1 || !S_ISCHR(st.st_mode) || major(st.st_rdev) != PTMX_MAJOR ||
+        minor(st.st_rdev) != PTMX_MINOR || fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK) == -1) {
+        sandbox_end(run->sandbox, EXECUTOR_GONE_PROTOCOL, "init sent something else than a pty");
+        return;
+    }
+    run->terminal = fcntl(master, F_DUPFD_CLOEXEC, 3);
+    answer_started(run, &run->started, master);
+}
+
+int run_kill(struct run *run, uint32_t reason, struct error *err)
+{
+    if (!run->was_killed) {
+        struct cgroup_usage usage;
+        cgroup_run_read_usage(run->cgroup, &usage);
+        run->was_killed = true;
+        run->kill_reason = reason;
+        run->oom_kills_before_kill = usage.oom_kills;
+    }
+    int r = cgroup_run_kill(run->cgroup);
+    return r < 0 ? error_set_errno(err, STATUS_INTERNAL, -r, "kill a run's processes") : 0;
+}
+
+int run_signal(struct run *run, int signal_number, bool whole_group, struct error *err)
+{
+    const struct init_signal m = {
+        .type = INIT_SIGNAL,
+        .signal_number = signal_number,
+        .run = run->id,
+        .whole_group = whole_group,
+    };
+    const struct iovec part = {(void *)&m, sizeof m};
+    int r = channel_send(run->sandbox->control.fd, &part, 1, NULL, 0);
+    return r < 0 ? error_set_errno(err, STATUS_UNAVAILABLE, -r, "the sandbox takes no signal") : 0;
+}
+
+int run_resize(struct run *run, uint16_t columns, uint16_t rows, struct error *err)
+{
+    const struct winsize size = {.ws_col = columns, .ws_row = rows};
+    if (run->terminal < 0) {
+        return error_set(err, STATUS_FAILED_PRECONDITION, "the run has no terminal");
+    }
+    return ioctl(run->terminal, TIOCSWINSZ, &size) == -1
+               ? error_set_errno(err, STATUS_INTERNAL, errno, "resize a terminal")
+               : 0;
+}
+
+static uint32_t clamp_u32(uint64_t v)
+{
+    return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+void run_exited(struct run *run, uint32_t stage, int error_number, int wait_status)
+{
+    struct sandbox *s = run->sandbox;
+    struct cgroup_usage usage = {0};
+    struct cgroup_usage of_sandbox = {0};
+    if (run->kills_tree && run->cgroup) {
+        (void)cgroup_run_kill(run->cgroup);
+    }
+    if (run->cgroup) {
+        cgroup_run_read_usage(run->cgroup, &usage);
+        cgroup_read_usage(s->cgroup, &of_sandbox);
+    }
+    bool by_sigkill = (stage == EXECUTOR_STAGE_RAN || stage == EXECUTOR_STAGE_LOST) &&
+                      WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+    if (stage == EXECUTOR_STAGE_LOST && run->was_killed) {
+        stage = EXECUTOR_STAGE_RAN; /* it went with its sandbox, as we wanted */
+    }
+    uint64_t oom_before = run->was_killed ? run->oom_kills_before_kill : usage.oom_kills;
+    bool by_oom = by_sigkill && oom_before > 0;
+    struct buf body;
+    buf_init(&body, 128);
+    buf_add_u64(&body, run->id);
+    buf_add(&body, s->id.bytes, sizeof s->id.bytes);
+    buf_add_u32(&body, stage);
+    buf_add_u32(&body, (uint32_t)error_number);
+    buf_add_u32(&body, stage == EXECUTOR_STAGE_RAN ? (uint32_t)wait_status : 0);
+    buf_add_u32(&body, (run->was_killed && by_sigkill && !by_oom ? 1u : 0u) | (by_oom ? 2u : 0u));
+    buf_add_u32(&body, run->kill_reason);
+    buf_add_u32(&body, clamp_u32(usage.oom_kills));
+    buf_add_u32(&body, clamp_u32(of_sandbox.oom_kills - run->sandbox_oom_kills_before));
+    buf_add_u32(&body, clamp_u32(usage.pids_denied));
+    buf_add_u64(&body, usage.cpu_user_us);
+    buf_add_u64(&body, usage.cpu_system_us);
+    buf_add_u64(&body, usage.memory_peak_bytes);
+    buf_add_u64(&body, clock_now_ns() - run->begin_ns);
+    if (run->started.connection) {
+        answer_started(run, &run->started, -1);
+    }
+    event_broadcast(s->ex, MESSAGE_RUN_EXITED, &body);
+    buf_free(&body);
+    run_free(run);
+}
