@@ -1,0 +1,69 @@
+"""The audit log: one line before each effect, allowed or not, chained, without secrets."""
+
+import hashlib
+import os
+
+import fixture
+from harness import eventually, main, test
+
+
+@test
+def every_kind_of_request_leaves_a_line(platform):
+    before = len(platform.audit_lines())
+    token = fixture.ensure(platform)["worker"]
+    platform.curl("/octelium.api.main.cordium.v1.MainService/ListSpace")
+    platform.curl("/octelium.api.main.cordium.v1.MainService/Nothing")
+    platform.curl("/octelium.api.main.cordium.v1.MainService/ListSpace", "{", platform.access_token())
+    with platform.sdk(token) as client:
+        workspace = client.workspaces.run(template=fixture.BOX, ephemeral=True, timeout=60)
+        workspace.exec("echo hello")
+        workspace.delete()
+
+    def enough():
+        lines = platform.audit_lines()[before:]
+        reasons = {line.get("entry", {}).get("common", {}).get("reason", {}).get("type") for line in lines}
+        return {"UNAUTHENTICATED", "METHOD_UNKNOWN", "MALFORMED", "POLICY_MATCH"} <= reasons
+
+    assert eventually(enough), platform.audit_lines()[before:]
+
+
+@test
+def the_lines_form_a_chain(platform):
+    path = os.path.join(platform.folder, "gateway", "audit", "audit.jsonl")
+    previous = "0" * 64
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                break
+            assert f'"sequence":{number},'.encode() in line, line[:80]
+            assert f'"prev":"{previous}"'.encode() in line, line[:120]
+            previous = hashlib.sha256(line[:-1]).hexdigest()
+
+
+@test
+def the_log_is_nobodys_to_read(platform):
+    folder = os.path.join(platform.folder, "gateway", "audit")
+    assert os.stat(folder).st_mode & 0o077 == 0
+    assert os.stat(os.path.join(folder, "audit.jsonl")).st_mode & 0o077 == 0
+
+
+@test
+def no_secret_appears_anywhere(platform):
+    token = fixture.ensure(platform)["worker"]
+    sentinels = ["sentinel-env-value-7f3", "sentinel-stdin-7f3", "sentinel-command-7f3", "sentinel-secret-7f3"]
+    platform.ok("create", "secret", "hush.tests.cordium", "--value", sentinels[3])
+    with platform.sdk(token) as client:
+        workspace = client.workspaces.run(template=fixture.BOX, ephemeral=True, timeout=60)
+        workspace.exec(f"head -c 5; echo {sentinels[2]}", env={"SECRET": sentinels[0]}, stdin=sentinels[1])
+        access = client.access_token()
+        workspace.delete()
+    platform.ok("delete", "secret", "hush.tests.cordium")
+    for name in ("gateway.log", "executor.log", "gateway/audit/audit.jsonl"):
+        with open(os.path.join(platform.folder, name), "rb") as file:
+            text = file.read().decode(errors="replace")
+        for secret in [*sentinels, access, token, platform.env["OCTELIUM_AUTH_TOKEN"]]:
+            assert secret not in text, f"{name} holds a secret that begins with {secret[:12]}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The command line client: what people and scripts see of it."""
+
+import json
+import os
+import subprocess
+import tempfile
+
+import fixture
+from harness import main, test
+
+
+def worker(platform):
+    return fixture.ensure(platform)["worker"]
+
+
+@test
+def every_command_explains_itself(platform):
+    names = [line.split()[0] for line in platform.ok("--help").splitlines() if line.startswith("  ")]
+    assert len(names) >= 15, names
+    for name in names:
+        out = platform.ok(name, "--help")
+        assert out.startswith("Usage: cordium " + name), out
+
+
+@test
+def run_passes_the_exit_code_on_and_leaves_nothing(platform):
+    done = platform.cli("run", "--template", fixture.BOX, "--ephemeral", "--rm", "--", "sh", "-c",
+                        "echo it\\'s $0; exit 3", "a b", token=worker(platform))
+    assert (done.returncode, done.stdout) == (3, "it's a b\n"), done
+    assert "No Workspaces Found" in platform.ok("get", "workspaces", token=worker(platform))
+
+
+@test
+def exec_reads_standard_input_to_its_end(platform):
+    name = platform.ok("run", "--template", fixture.BOX, token=worker(platform)).strip()
+    try:
+        out = platform.ok("exec", name, "wc", "-c", token=worker(platform), stdin="x" * 200_000)
+        assert out.strip() == "200000", out
+        done = platform.cli("exec", "-w", "/nowhere", name, "true", token=worker(platform))
+        assert done.returncode == 126 and "/nowhere" in done.stderr, done
+        done = platform.cli("exec", name, "--", "sh", "-c", "kill -9 $$", token=worker(platform))
+        assert done.returncode == 255, done
+    finally:
+        platform.ok("delete", "workspace", name, token=worker(platform))
+
+
+@test
+def cp_brings_files_and_folders_there_and_back(platform):
+    name = platform.ok("run", "--template", fixture.BOX, token=worker(platform)).strip()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(folder + "/tree/deep")
+            data = os.urandom(300_000)
+            for path in ("/one", "/tree/two", "/tree/deep/three"):
+                with open(folder + path, "wb") as file:
+                    file.write(data)
+            platform.ok("cp", folder + "/one", name + ":/workspace", token=worker(platform))
+            platform.ok("cp", name + ":/workspace/one", folder + "/back", token=worker(platform))
+            platform.ok("cp", "-r", folder + "/tree", name + ":/workspace/tree", token=worker(platform))
+            platform.ok("cp", "-r", name + ":/workspace/tree", folder + "/tree-back", token=worker(platform))
+            for path in ("/back", "/tree-back/two", "/tree-back/deep/three"):
+                with open(folder + path, "rb") as file:
+                    assert file.read() == data, path
+            done = platform.cli("cp", name + ":/workspace/nothing", folder + "/x", token=worker(platform))
+            assert done.returncode == 1 and not os.path.exists(folder + "/x"), done
+    finally:
+        platform.ok("delete", "workspace", name, token=worker(platform))
+
+
+@test
+def lists_are_tables_json_or_yaml(platform):
+    worker(platform)
+    table = platform.ok("get", "spaces")
+    assert table.split()[:2] == ["Name", "Created"] and fixture.SPACE in table, table
+    items = json.loads(platform.ok("get", "spaces", "-o", "json"))["items"]
+    assert fixture.SPACE in [item["metadata"]["name"] for item in items], items
+    assert fixture.SPACE in platform.ok("get", "spaces", "-o", "yaml")
+    assert "disableSSH: true" in platform.ok("get", "space", fixture.SPACE)
+
+
+@test
+def update_replaces_the_spec(platform):
+    worker(platform)
+    before = platform.ok("get", "space", fixture.SPACE)
+    platform.ok("update", "space", fixture.SPACE, "--display-name", "Tests", "-f", "-", stdin=fixture.SPACE_YAML)
+    after = platform.ok("get", "space", fixture.SPACE)
+    assert "displayName: Tests" in after and "resourceVersion" in after, after
+    assert before != after
+
+
+@test
+def a_server_that_is_not_there_is_said_plainly(platform):
+    done = platform.cli("get", "spaces", "--server", "127.0.0.1:1")
+    assert done.returncode == 1 and "127.0.0.1:1" in done.stderr and "UNAVAILABLE" in done.stderr, done
+
+
+@test
+def octeliumctl_is_the_same_program(platform):
+    assert "admin" in platform.ok("get", "users", program="octeliumctl")
+
+
+@test
+def the_client_in_the_workspace_needs_nothing_of_the_image(platform):
+    done = subprocess.run(["ldd", os.path.join(platform.bin, "sandbox-tools", "bin", "cordium")],
+                          capture_output=True, text=True, timeout=20)
+    needed = [line.split()[0] for line in done.stdout.splitlines() if "linux-vdso" not in line]
+    have = os.listdir(os.path.join(platform.bin, "sandbox-tools", "lib"))
+    for library in needed:
+        name = os.path.basename(library)
+        assert name in have or "ld" in name, (name, have)
+
+
+if __name__ == "__main__":
+    main()
