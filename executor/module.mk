@@ -30,3 +30,7 @@ $(OUT)/cordium-launcher: $(patsubst $(OUT)/%,build/launcher/%,$(LAUNCHER_OBJECTS
 -include $(shell find build/launcher -name '*.d' 2>/dev/null)
 
 PROGRAMS += $(OUT)/cordium-executor $(OUT)/cordium-launcher
+
+# A client for people and tests.
+$(OUT)/executor_probe: $(OUT)/tests/tools/executor_probe.o $(OUT)/libexecutor_client.a $(OUT)/libproc.a $(OUT)/libbase.a
+	@$(CC) $(LDFLAGS) $^ -o $@

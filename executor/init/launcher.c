@@ -115,6 +115,17 @@ static int read_filter(struct sock_fprog *ret)
     return 0;
 }
 
+/* Every sandbox can read its pid 1's command line: it must not tell the host's paths. */
+static void hide_arguments(int argc, char **argv)
+{
+    static const char name[] = "cordium-init";
+    for (int i = 0; i < argc; i++) {
+        memset(argv[i], 0, strlen(argv[i]));
+    }
+    memcpy(argv[0], name, sizeof name);
+    (void)prctl(PR_SET_NAME, name, 0, 0, 0);
+}
+
 int main(int argc, char **argv)
 {
     struct sock_fprog filter;
@@ -122,7 +133,7 @@ int main(int argc, char **argv)
     const char *step = "read the filter";
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    int r = argc == 6 ? read_filter(&filter) : -EINVAL;
+    int r = argc == 6 && strlen(argv[0]) >= 12 ? read_filter(&filter) : -EINVAL;
     r = r < 0 ? r
               : template_enter(&(struct template_config){.is_build = strcmp(argv[1], "build") == 0,
                                                          .tools_dir = argv[2],
@@ -135,6 +146,7 @@ int main(int argc, char **argv)
     if (channel_send(SOCKET_FD, parts, 2, NULL, 0) < 0 || r < 0) {
         return 1;
     }
+    hide_arguments(argc, argv);
     for (;;) {
         struct channel_fds fds;
         ssize_t n = channel_recv(SOCKET_FD, &request, sizeof request, &fds);

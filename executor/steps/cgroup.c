@@ -146,6 +146,17 @@ static uint64_t read_key(int dir, const char *file, const char *key)
     return v;
 }
 
+/* The sum is exact; how it splits is known by timer ticks only. */
+static void read_cpu_v1(int dir, struct counters *ret)
+{
+    uint64_t sum = read_u64(dir, "cpuacct.usage") / 1000;
+    uint64_t user = read_u64(dir, "cpuacct.usage_user") / 1000;
+    uint64_t system = read_u64(dir, "cpuacct.usage_sys") / 1000;
+    uint64_t ticks = user + system;
+    ret->cpu_system_us = ticks ? (uint64_t)((double)sum * ((double)system / (double)ticks)) : 0;
+    ret->cpu_user_us = sum - ret->cpu_system_us;
+}
+
 static struct counters node_counters(const struct cgroup_host *host, const struct node *node)
 {
     const int *d = node->dirs;
@@ -158,8 +169,7 @@ static struct counters node_counters(const struct cgroup_host *host, const struc
     } else {
         c.oom_kills = read_key(d[CGROUP_MEMORY], "memory.oom_control", "oom_kill");
         c.pids_denied = read_key(d[CGROUP_PIDS], "pids.events", "max");
-        c.cpu_user_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_user") / 1000;
-        c.cpu_system_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_sys") / 1000;
+        read_cpu_v1(d[CGROUP_CPUACCT], &c);
     }
     return c;
 }
