@@ -512,7 +512,7 @@ static void connection_handle(struct executor *ex, struct source *source, uint32
         channel_fds_close(&fds);
         if (!goes_on) {
             if (n > 0 || n == -EMSGSIZE) {
-                log_line("connection ended: a message that is not in the table");
+                log_warning("connection ended: a message that is not in the table");
             }
             connection_close(ex, c);
         }
@@ -555,7 +555,7 @@ void connection_accept(struct executor *ex, struct source *source, uint32_t even
         count++;
     }
     if (uid != ex->config->gateway_uid) {
-        log_line("connection refused: peer uid %u is not gateway_uid %u", uid,
+        log_warning("connection refused: peer uid %u is not gateway_uid %u", uid,
                  ex->config->gateway_uid);
         return;
     }

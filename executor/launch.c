@@ -88,7 +88,7 @@ static void launcher_handle(struct executor *ex, struct source *source, uint32_t
         }
         if (n != (ssize_t)sizeof reply) {
             /* It has no reason to end; with half an executor we do not go on. */
-            log_line("a launcher ended unexpectedly: stopping");
+            log_error("a launcher ended unexpectedly: stopping");
             channel_fds_close(&fds);
             executor_unwatch(ex, &l->source);
             ex->is_stopping = true;

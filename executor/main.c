@@ -293,13 +293,13 @@ static int serve(const struct config *config)
     ex->poll_fd = epoll_create1(EPOLL_CLOEXEC);
     int r = executor_open(ex, &err);
     if (r < 0) {
-        log_line("cordium-executor does not serve: %s", err.text);
+        log_error("cordium-executor does not serve: %s", err.text);
     } else {
-        log_line("cordium-executor serves: cgroup %s, storage backend %d, network %s",
+        log_info("cordium-executor serves: cgroup %s, storage backend %d, network %s",
                  cgroup_host_is_v2(ex->cgroups) ? "v2" : "v1",
                  (int)storage_host_backend(ex->storages), ex->network ? "on" : "off");
         executor_loop(ex);
-        log_line("cordium-executor stops");
+        log_info("cordium-executor stops");
     }
     executor_close(ex);
     return r < 0 ? 1 : 0;
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (geteuid() != 0) {
-        log_line("cordium-executor must be started by root: it makes namespaces and mounts");
+        log_error("cordium-executor must be started by root: it makes namespaces and mounts");
         return 1;
     }
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -347,7 +347,7 @@ int main(int argc, char **argv)
     struct error err;
     arena_init(&arena, CONFIG_ARENA_BYTES);
     if (config_read(path, &arena, &config, &err) < 0) {
-        log_line("cordium-executor: %s", err.text);
+        log_error("cordium-executor: %s", err.text);
         return 1;
     }
     int status = serve(&config);

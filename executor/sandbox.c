@@ -73,7 +73,7 @@ static void mark(struct sandbox *s, enum sandbox_time time)
 static void trace(const struct sandbox *s)
 {
     const uint64_t *t = s->times_ns;
-    log_line("start us: namespaces %llu, storage %llu, root %llu, cgroup %llu, sent %llu, "
+    log_info("start us: namespaces %llu, storage %llu, root %llu, cgroup %llu, sent %llu, "
              "forked %llu, ready %llu, total %llu",
              (unsigned long long)(t[TIME_NAMESPACES] - t[TIME_ASKED]) / 1000,
              (unsigned long long)(t[TIME_STORAGE] - t[TIME_NAMESPACES]) / 1000,
@@ -246,7 +246,7 @@ static void handle_report(struct sandbox *s, const struct init_message *m, struc
         if (s->state == SANDBOX_STARTING) {
             (void)snprintf(s->gone_text, sizeof s->gone_text, "%.60s: %s", m->text,
                            strerror(m->error_number));
-            log_line("sandbox start failed: %s", s->gone_text);
+            log_warning("sandbox start failed: %s", s->gone_text);
         }
         sandbox_end(s, EXECUTOR_GONE_INIT_DIED, "it did not start");
         return;
