@@ -21,7 +21,7 @@ allowed policy/cel 'policy/(base|cel|lib|policy\.h)'
 allowed policy/lib 'policy/(base|cel|lib|policy\.h)'
 allowed policy/decide 'policy/(base|cel|lib|decide|policy\.h)'
 allowed executor '(policy/base|executor)/'
-allowed gateway '(policy/(base|decide|policy\.h)|executor/(client|proc)/|gateway/|api/)'
+allowed gateway '(policy/(base|decide|policy\.h)|executor/(client|proc)/|gateway/|api/|google/protobuf/)'
 
 # one LIBRARY HEADER-PATTERN DIRS: at most one file in DIRS names it.
 one() {

@@ -13,7 +13,6 @@
 #include "gateway/text/yaml_out.h"
 #include "gateway/text/yaml_reader.h"
 #include "google/protobuf/duration.pb-c.h"
-#include "google/protobuf/struct.pb-c.h"
 #include "google/protobuf/timestamp.pb-c.h"
 
 struct encode {

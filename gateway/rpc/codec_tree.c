@@ -11,7 +11,6 @@
 #include "gateway/text/suggest.h"
 #include "gateway/text/tree.h"
 #include "google/protobuf/duration.pb-c.h"
-#include "google/protobuf/struct.pb-c.h"
 #include "google/protobuf/timestamp.pb-c.h"
 
 struct decode {

@@ -28,25 +28,32 @@ static void must(bool ok)
     }
 }
 
-/* NaN has many bit patterns and one name. */
-static bool has_nan(struct str text)
+static int write_text(const ProtobufCMessage *m, bool yaml, struct buf *out)
 {
-    return memmem(text.ptr, text.len, "NaN", 3) != NULL;
+    struct error err;
+    buf_clear(out);
+    return yaml ? codec_encode_yaml(m, out, &err) : codec_encode_json(m, out, &err);
 }
 
+/* The text, read and written again, is the same text. The messages need not be: NaN has many bit
+ * patterns, and a Value of no kind is written as null. */
 static void check_text(const ProtobufCMessage *m, struct arena *arena, struct buf *out, bool yaml)
 {
     struct error err = {0};
+    struct buf second;
     ProtobufCMessage *again = NULL;
-    buf_clear(out);
-    if ((yaml ? codec_encode_yaml(m, out, &err) : codec_encode_json(m, out, &err)) < 0) {
+    if (write_text(m, yaml, out) < 0) {
         return; /* out of range, or too deep for text */
     }
     int status =
         yaml ? codec_decode_yaml(m->descriptor, buf_str(out), CODEC_STRICT, arena, &again, &err)
              : codec_decode_json(m->descriptor, buf_str(out), CODEC_STRICT, arena, &again, &err);
     must(status == 0 || err.status == STATUS_RESOURCE_EXHAUSTED);
-    must(status < 0 || has_nan(buf_str(out)) || codec_equal(m, again));
+    if (status == 0) {
+        buf_init(&second, OUTPUT_BYTES_MAX);
+        must(write_text(again, yaml, &second) == 0 && str_eq(buf_str(out), buf_str(&second)));
+        buf_free(&second);
+    }
 }
 
 static void check_wire(const ProtobufCMessage *m, struct arena *arena, struct buf *out)
