@@ -41,7 +41,7 @@ GATEWAY_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(GATEWAY_SOURCES))
 GATEWAY_LIBS := -lprotobuf-c -lnghttp2 -lssl -lcrypto -luv -lsqlite3 -lyaml -lcjson -lcurl -lseccomp -lcap -lz
 
 # Schema, codec and store alone: for tools, fuzz targets and tests that need no server.
-DATA_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/rpc/*.c gateway/text/*.c gateway/state/*.c)) $(API_OBJECTS)
+DATA_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/rpc/codec*.c gateway/rpc/schema.c gateway/text/*.c gateway/state/*.c)) $(API_OBJECTS)
 DATA_LIBS := -lprotobuf-c -lsqlite3 -lyaml -lm
 $(OUT)/libdata.a: $(DATA_OBJECTS) $(BASE_OBJECTS)
 
