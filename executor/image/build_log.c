@@ -1,4 +1,4 @@
-#include "executor/image/command.h"
+#include "executor/image/build_log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +10,11 @@
 #include <unistd.h>
 
 #include "executor/image/dockerfile.h"
+#include "executor/image/engine_settings.h"
 #include "executor/image/layers.h"
 #include "executor/proc/fd.h"
 
-enum { ARGV_MAX = 320, SETTINGS_MAX = 1 << 20, ID_OUTPUT_MAX = 1 << 16, INSPECT_MAX = 4 << 20 };
+enum { ARGV_MAX = 320, ID_OUTPUT_MAX = 1 << 16, INSPECT_MAX = 4 << 20 };
 
 /* Where RUN steps find the CA bundle. Removed from the image by rootfs_sweep(). */
 static const char CA_INSIDE[] = "/run/cordium-build/ca.crt";
@@ -64,102 +64,6 @@ static int make_directories(int at_fd, const char *const *names, size_t count, s
         }
     }
     return 0;
-}
-
-static int write_file(const struct engine *e, const char *name, const struct buf *content,
-                      struct error *err)
-{
-    if (content->failed) {
-        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for %s", name);
-    }
-    AUTO_FD int work = fd_open_beneath(e->directory_fd, "work", O_RDONLY | O_DIRECTORY);
-    AUTO_FD int fd =
-        openat(work, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
-    const uint8_t *p = content->ptr;
-    size_t left = content->len;
-
-    while (fd != -1 && left > 0) {
-        ssize_t n = write(fd, p, left);
-        if (n == -1 && errno != EINTR) {
-            break;
-        }
-        p += n > 0 ? n : 0;
-        left -= n > 0 ? (size_t)n : 0;
-    }
-    if (fd == -1 || left > 0) {
-        return error_set_errno(err, STATUS_INTERNAL, errno, "write %s", name);
-    }
-    return 0;
-}
-
-/* A TOML basic string (toml.io, "String"). */
-static void add_toml(struct buf *out, const char *text, size_t n)
-{
-    buf_add_cstr(out, "\"");
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\') {
-            buf_printf(out, "\\%c", c);
-        } else if (c < 0x20 || c == 0x7f) {
-            buf_printf(out, "\\u%04x", c);
-        } else {
-            buf_add_u8(out, c);
-        }
-    }
-    buf_add_cstr(out, "\"");
-}
-
-/* "docker.io=127.0.0.1:5000,insecure" as a [[registry]] with its mirror (man 5
- * containers-registries.conf). */
-static int add_mirror(struct buf *out, const char *mirror, struct error *err)
-{
-    const char *equals = strchr(mirror, '=');
-    const char *comma = equals ? strchr(equals, ',') : NULL;
-
-    if (!equals || equals == mirror || equals[1] == 0 || equals[1] == ',' ||
-        (comma && strcmp(comma, ",insecure") != 0)) {
-        return error_set(err, STATUS_INVALID_ARGUMENT,
-                         "mirror '%.200s' is not PREFIX=LOCATION or PREFIX=LOCATION,insecure",
-                         mirror);
-    }
-    size_t prefix = (size_t)(equals - mirror);
-    buf_add_cstr(out, "[[registry]]\nprefix = ");
-    add_toml(out, mirror, prefix);
-    buf_add_cstr(out, "\nlocation = ");
-    add_toml(out, mirror, prefix);
-    buf_add_cstr(out, "\n[[registry.mirror]]\nlocation = ");
-    add_toml(out, equals + 1, comma ? (size_t)(comma - equals) - 1 : strlen(equals + 1));
-    buf_printf(out, "\ninsecure = %s\n", comma ? "true" : "false");
-    return 0;
-}
-
-static int write_settings(const struct engine *e, struct error *err)
-{
-    static const char STORAGE[] = "[storage]\ndriver = \"overlay\"\n";
-    static const char POLICY[] = "{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}\n";
-    /* A user's limits are those of the sandbox; the usual ones would be refused there. */
-    static const char CONTAINERS[] = "[containers]\ndefault_ulimits = []\n";
-    struct buf b;
-    int r = 0;
-
-    buf_init(&b, SETTINGS_MAX);
-    buf_add_cstr(&b, "unqualified-search-registries = [\"docker.io\"]\n"
-                     "short-name-mode = \"permissive\"\n");
-    for (size_t i = 0; i < e->options->mirror_count && r == 0; i++) {
-        r = add_mirror(&b, e->options->mirrors[i], err);
-    }
-    r = r == 0 ? write_file(e, "registries.conf", &b, err) : r;
-    buf_clear(&b);
-    buf_add_cstr(&b, STORAGE);
-    r = r == 0 ? write_file(e, "storage.conf", &b, err) : r;
-    buf_clear(&b);
-    buf_add_cstr(&b, POLICY);
-    r = r == 0 ? write_file(e, "policy.json", &b, err) : r;
-    buf_clear(&b);
-    buf_add_cstr(&b, CONTAINERS);
-    r = r == 0 ? write_file(e, "containers.conf", &b, err) : r;
-    buf_free(&b);
-    return r;
 }
 
 static const char *variable_name(struct arena *arena, const char *assignment)
@@ -281,7 +185,7 @@ int engine_open(const struct engine_options *options, struct arena *arena, struc
         r = make_env(e, err);
     }
     if (r == 0) {
-        r = write_settings(e, err);
+        r = engine_settings_write(e->directory_fd, options, err);
     }
     if (r < 0) {
         close(e->directory_fd);
@@ -383,7 +287,7 @@ static int write_dockerfile(const struct engine *e, struct str text, struct erro
     buf_init(&changed, 2 * DOCKERFILE_MAX);
     int r = dockerfile_add_args(text, e->names, e->name_count, &changed, err);
     if (r == 0) {
-        r = write_file(e, "Dockerfile", &changed, err);
+        r = engine_file_write(e->directory_fd, "Dockerfile", &changed, err);
     }
     buf_free(&changed);
     return r;
@@ -462,8 +366,8 @@ int engine_pull(struct engine *e, const char *reference, struct build_log *log,
         add(&a, "--creds");
         add(&a, e->options->credentials);
     }
-    add(&a, "--");
-    add(&a, reference);
+    /* With its transport, so that no reference can mean a file. */
+    add(&a, arena_printf(e->arena, "docker://%s", reference));
     int r = ask(e, &a, log, &id, err);
     if (r < 0) {
         return error_wrap(err, "pull '%.300s'", reference);
