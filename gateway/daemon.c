@@ -15,6 +15,7 @@
 #include "gateway/edge/server.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
+#include "gateway/identity/bootstrap.h"
 #include "gateway/request.h"
 #include "gateway/services/image_builder.h"
 #include "gateway/services/watch.h"
@@ -112,7 +113,8 @@ static int open_state(struct daemon *d, struct error *err)
     }
     if (store_open(path, &d->gateway.store, err) < 0 ||
         policy_store_new(d->gateway.store, &d->gateway.policies, err) < 0 ||
-        policy_store_reload(d->gateway.policies, err) < 0) {
+        policy_store_reload(d->gateway.policies, err) < 0 ||
+        bootstrap_check(&d->gateway, err) < 0) {
         return -err->status;
     }
     return audit_log_open(&d->loop, c->audit_dir, &d->gateway.audit, err);
@@ -187,6 +189,7 @@ static void close_all(struct daemon *d)
 {
     struct gateway *g = &d->gateway;
     edge_server_free(g->edge);
+    g->edge = NULL; /* workspaces that end by what follows leave their listeners alone */
     executor_link_free(g->executor);
     workspace_table_free(g->workspaces);
     image_table_free(g->images);
