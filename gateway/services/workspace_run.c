@@ -11,6 +11,7 @@
 #include "gateway/rpc/codec.h"
 #include "gateway/services/watch.h"
 #include "gateway/services/workspace_reconcile.h"
+#include "gateway/services/workspace_start.h"
 #include "gateway/state/resource.h"
 #include "gateway/state/store.h"
 
@@ -43,7 +44,8 @@ int workspace_table_new(struct gateway *g, struct workspace_table **ret, struct 
         return error_set(err, STATUS_INTERNAL, "make the table of workspaces: out of memory");
     }
     table->gateway = g;
-    int rc = workspace_timers_new(g, table, &table->timers, err);
+    int rc = g->store ? workspace_stop_leftovers(g, err) : 0;
+    rc = rc ? rc : workspace_timers_new(g, table, &table->timers, err);
     if (rc) {
         free(table);
         return rc;

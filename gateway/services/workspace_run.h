@@ -92,6 +92,7 @@ struct workspace_run {
     uint64_t active_ns; /* last use by a person: exec, terminal */
 };
 
+/* Also stops, in the store, what an earlier gateway left running: the store must be open. */
 int workspace_table_new(struct gateway *g, struct workspace_table **ret, struct error *err);
 
 /* Drops everything without a word to the executor: its sandboxes end with the next gateway's

@@ -95,10 +95,10 @@ void workspace_stop_continue(struct workspace_run *run)
     }
     enter_stopping(run);
     terminal_close_all(run);
-    if (run->proxy) {
+    if (run->proxy && run->gateway->edge) {
         edge_server_close_listener(run->proxy);
-        run->proxy = NULL;
     }
+    run->proxy = NULL;
     bool drops_storage = (run->is_ephemeral && !run->is_build) || run->is_deleted;
     struct executor_client *client = executor_link_client(run->gateway->executor, NULL);
     if (run->has_sandbox && client &&
