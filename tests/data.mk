@@ -1,7 +1,6 @@
 # Schema and codec against other people's: protobuf's own JSON, the published client bindings.
 
 KITCHEN := $(OUT)/tests/kitchen
-CODEC_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/rpc/codec*.c gateway/rpc/schema.c gateway/text/*.c))
 
 # A schema of its own for the codec, with every kind of field; made as the API's is.
 $(KITCHEN)/.made: tests/tools/kitchen.proto $(PBGEN)

@@ -59,7 +59,9 @@ static void answer(bool ok, struct str data)
     unsigned char head[5] = {ok, (unsigned char)(data.len >> 24), (unsigned char)(data.len >> 16),
                              (unsigned char)(data.len >> 8), (unsigned char)data.len};
     fwrite(head, 1, sizeof(head), stdout);
-    fwrite(data.ptr, 1, data.len, stdout);
+    if (data.len > 0) {
+        fwrite(data.ptr, 1, data.len, stdout);
+    }
     fflush(stdout);
 }
 
