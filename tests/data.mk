@@ -26,10 +26,9 @@ check-codec: $(OUT)/tests/tools/codec_convert $(OUT)/tests/tools/codec_convert_k
 	/usr/bin/python3 tests/system/codec_diff.py $(OUT)/tests/tools/codec_convert_kitchen $(KITCHEN)/kitchen.pb $(CODEC_DIFF_COUNT) test.kitchen.Kitchen
 	/usr/bin/python3 tests/system/codec_diff.py $(OUT)/tests/tools/codec_convert $(OUT)/api/api.pb $(CODEC_DIFF_COUNT)
 
-# In a Python that has octelium-apis (the demo's venv): PYTHON=build/venv/bin/python make check-schema
-PYTHON ?= python3
-check-schema: $(API_STAMP)
-	$(PYTHON) tests/system/check_schema.py $(OUT)/api/api.pb
+# octelium-apis comes with the client library of the demo's venv.
+check-schema: $(API_STAMP) build/venv/.made
+	build/venv/bin/python tests/system/check_schema.py $(OUT)/api/api.pb
 .PHONY: check-codec check-schema
 
 # Fuzz targets of the parsers (BUILD=fuzz): replay a corpus with `make BUILD=fuzz fuzz-replay-data`.
