@@ -394,11 +394,21 @@ static int prune(struct apply *a, struct error *err)
     return rc;
 }
 
+/* The policies come first, and what follows may attach them. */
 static int store_items(struct apply *a, struct error *err)
 {
+    bool is_staged = false;
     for (size_t i = 0; i < a->count; i++) {
         struct item *item = &a->items[i];
-        int rc = find_existing(a, item, err);
+        int rc = 0;
+        if (!is_staged && item->kind->store_kind != STORE_POLICY) {
+            is_staged = true;
+            rc = policy_store_stage(a->g->policies, err);
+            if (rc) {
+                return rc;
+            }
+        }
+        rc = find_existing(a, item, err);
         rc = rc ? rc : item->existing ? update_item(a, item, err) : insert_item(a, item, err);
         if (rc) {
             return error_wrap(err, "line %u", item->line);
@@ -514,6 +524,7 @@ int apply_documents(struct gateway *g, struct str text, bool dry_run, bool prune
         } else {
             policy_store_install(g->policies, a.next);
         }
+        policy_store_unstage(g->policies);
     }
     buf_free(&a.diff);
     return rc;

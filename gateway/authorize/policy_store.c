@@ -33,6 +33,7 @@ struct policy_store {
     struct store *store;
     struct policy_env *env;
     struct policy_snapshot *current;
+    struct policy_snapshot *staged; /* NULL outside of policy_store_stage() */
     bool is_strict;
     struct inline_slot inline_slots[INLINE_SLOTS];
 };
@@ -68,6 +69,7 @@ void policy_store_free(struct policy_store *ps)
         for (size_t i = 0; i < INLINE_SLOTS; i++) {
             policy_set_unref(ps->inline_slots[i].set);
         }
+        policy_snapshot_free(ps->staged);
         policy_snapshot_free(ps->current);
         policy_env_free(ps->env);
         free(ps);
@@ -260,6 +262,18 @@ int policy_store_prepare(struct policy_store *ps, struct policy_snapshot **ret, 
     return rc;
 }
 
+int policy_store_stage(struct policy_store *ps, struct error *err)
+{
+    policy_store_unstage(ps);
+    return build_snapshot(ps, 0, &ps->staged, err);
+}
+
+void policy_store_unstage(struct policy_store *ps)
+{
+    policy_snapshot_free(ps->staged);
+    ps->staged = NULL;
+}
+
 void policy_store_install(struct policy_store *ps, struct policy_snapshot *next)
 {
     struct policy_snapshot *old = ps->current;
@@ -349,7 +363,8 @@ int policy_snapshot_check_attachments(const struct policy_store *ps,
 int policy_store_check_attachments(const struct policy_store *ps, const ProtobufCMessage *resource,
                                    struct error *err)
 {
-    return policy_snapshot_check_attachments(ps, ps->current, resource, err);
+    return policy_snapshot_check_attachments(ps, ps->staged ? ps->staged : ps->current, resource,
+                                             err);
 }
 
 /* uids are random, so their bytes spread well enough. */

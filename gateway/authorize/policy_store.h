@@ -46,6 +46,11 @@ int policy_snapshot_check_attachments(const struct policy_store *ps,
                                       const struct policy_snapshot *snapshot,
                                       const ProtobufCMessage *resource, struct error *err);
 
+/* Inside a transaction: from here on policy_store_check_attachments() looks at the policies that
+ * the store holds now, and no longer at those in force. policy_store_unstage() ends that. */
+int policy_store_stage(struct policy_store *ps, struct error *err);
+void policy_store_unstage(struct policy_store *ps);
+
 /* Puts it in force; takes it over. */
 void policy_store_install(struct policy_store *ps, struct policy_snapshot *next);
 void policy_snapshot_free(struct policy_snapshot *snapshot);

@@ -16,10 +16,13 @@ enum {
     OUTCOME_DIFF_MAX_BYTES = 32 << 10, /* of a diff that goes into the audit log */
 };
 
+/* Only an administrator is told which policies exist. */
 static int find_policy(struct request *r, const char *uid, const char *name, struct error *err)
 {
     ProtobufCMessage *policy;
-    int rc = resource_find(r->gateway->store, STORE_POLICY, uid, name, &r->arena, &policy, err);
+    int rc = admin_require(r, err);
+    rc = rc ? rc
+            : resource_find(r->gateway->store, STORE_POLICY, uid, name, &r->arena, &policy, err);
     if (rc == 0) {
         r->touched.target = policy;
     }
