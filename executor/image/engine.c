@@ -97,7 +97,8 @@ static int collect_names(struct engine *e, struct error *err)
 }
 
 /* buildah's own environment. It is inside a user namespace already, and must neither look for
- * /etc/subuid nor write outside its directory, as root does to /var/cache and a user does not. */
+ * /etc/subuid nor write outside its directory, as root does to /var/cache and a user does not. The
+ * user must be one that passwd has; it is looked up where HOME is not set. */
 static int make_env(struct engine *e, struct error *err)
 {
     static const char *const PASSED_ON[] = {"PATH",       "http_proxy",  "https_proxy", "no_proxy",
@@ -117,7 +118,7 @@ static int make_env(struct engine *e, struct error *err)
     }
     e->env[n++] = "BUILDAH_ISOLATION=chroot";
     e->env[n++] = "_CONTAINERS_USERNS_CONFIGURED=1";
-    e->env[n++] = "_CONTAINERS_ROOTLESS_UID=1000";
+    e->env[n++] = "_CONTAINERS_ROOTLESS_UID=65534";
     e->env[n++] = arena_printf(e->arena, "HOME=%s/home", e->work);
     e->env[n++] = arena_printf(e->arena, "XDG_CONFIG_HOME=%s/home", e->work);
     e->env[n++] = arena_printf(e->arena, "XDG_CACHE_HOME=%s/home", e->work);
