@@ -50,10 +50,52 @@ $(OUT)/%.a:
 	@rm -f $@
 	@$(AR) rcs $@ $(filter %.o,$^)
 
+# What a fresh Debian 12 needs. Nothing is installed by hand.
+DEPS_BUILD := gcc libc6-dev pkg-config libcurl4-openssl-dev libcjson-dev libpcre2-dev libseccomp-dev libcap-dev \
+	check libsubunit-dev libnghttp2-dev libssl-dev libuv1-dev libsqlite3-dev libyaml-dev libmnl-dev \
+	libnftables-dev zlib1g-dev protobuf-compiler libprotobuf-dev libprotobuf-c-dev protobuf-c-compiler
+DEPS_RUN := skopeo umoci buildah ca-certificates btrfs-progs e2fsprogs nftables iproute2 util-linux tar
+DEPS_DEMO := $(DEPS_BUILD) $(DEPS_RUN) docker-registry mmdebstrap busybox-static debian-archive-keyring \
+	python3 python3-venv curl
+DEPS_CHECK := $(DEPS_DEMO) clang-14 libclang-rt-14-dev llvm-14 libasan8 libubsan1 python3-grpcio python3-protobuf \
+	python3-h2 nghttp2-client bubblewrap
+
+# The unmodified client library of the original, for the demo and the tests.
+build/venv/.made:
+	@mkdir -p $(@D)
+	/usr/bin/python3 -m venv $(@D)
+	$(@D)/bin/pip install -q cordium-sdk==0.3.0
+	@touch $@
+
+# The dependencies come first, so that a fresh machine has them before anything is looked up.
+demo:
+	@tests/install-deps.sh $(DEPS_DEMO)
+	@$(MAKE) --no-print-directory -j2 all build/venv/.made
+	@tests/demo/demo.sh
+
+demo-down:
+	@tests/demo/platform.sh down build/demo
+
+check:
+	@tests/install-deps.sh $(DEPS_CHECK)
+	@$(MAKE) --no-print-directory -j2 all build/venv/.made
+	@$(MAKE) --no-print-directory check-all
+
+layers:
+	@tests/layers.sh
+
+help:
+	@echo "make demo          set up, build, start a platform and run the main job (as root)"
+	@echo "make demo-down     stop it and remove what it made"
+	@echo "make check         every test (as root); make check-unit: those that need no root"
+	@echo "make bench-quick   where the time of one sandbox goes, beside bubblewrap"
+	@echo "make BUILD=debug|asan|ubsan|fuzz ...   other variants, under build/<variant>"
+	@echo "make layers | conformance | clean"
+
 clean:
 	rm -rf build/release build/debug build/asan build/ubsan build/fuzz
 
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)
 
-.PHONY: all clean
+.PHONY: all demo demo-down check layers help clean
 .DELETE_ON_ERROR:

@@ -52,7 +52,6 @@ static const struct setting settings[] = {
     {"build", "pipIndexURL", SETTING_TEXT, AT(build.pip_index_url), 0, 0},
     {"build", "proxy", SETTING_TEXT, AT(build.proxy), 0, 0},
     {"build", "noProxy", SETTING_TEXT, AT(build.no_proxy), 0, 0},
-    {"build", "registriesConf", SETTING_PATH, AT(build.registries_conf), 0, 0},
     {"build", "mirrors", SETTING_LIST, AT(build.mirrors), 0, 0},
     {"build", "hosts", SETTING_LIST, AT(build.hosts), 0, 0},
     {"build", "timeoutSeconds", SETTING_NUMBER, AT(build.timeout_seconds), 10, 86400},

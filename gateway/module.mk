@@ -69,13 +69,14 @@ $(OUT)/octeliumctl: $(OUT)/cordium
 # The client as it is mounted inside workspaces, where the image may have no libc, or another one:
 # it brings its own loader and libraries and needs nothing but the kernel.
 SANDBOX_TOOLS := $(OUT)/sandbox-tools
-$(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh
+$(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh $(OUT)/cordium-image
 	@rm -rf $(@D)
 	@mkdir -p $(@D)/bin $(@D)/lib
 	$(CC) $(LDFLAGS) $(CLI_INPUTS) $(CLI_LIBS) -Wl,--dynamic-linker=/opt/cordium/lib/ld.so \
 		-Wl,-rpath,/opt/cordium/lib -Wl,--disable-new-dtags -o $(@D)/bin/cordium
 	@sh gateway/cli/bundle.sh $(OUT)/cordium $(@D)
 	@ln -sf cordium $(@D)/bin/octeliumctl
+	@cp $(OUT)/cordium-image $(@D)/bin/
 	@touch $@
 
 PROGRAMS += $(OUT)/cordium $(OUT)/octeliumctl $(SANDBOX_TOOLS)/.made

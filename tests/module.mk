@@ -17,13 +17,14 @@ include tests/data.mk
 # A runner is made of test_*.c, each of which defines `Suite *suite_<file name without test_>(void)`.
 define UNIT_RULES
 UNIT_SOURCES_$(1) := $$(wildcard tests/unit/$(1)/test_*.c)
+UNIT_HELPERS_$(1) := $$(filter-out $$(UNIT_SOURCES_$(1)),$$(wildcard tests/unit/$(1)/*.c))
 $$(OUT)/tests/unit/$(1)/suites.inc: $$(UNIT_SOURCES_$(1))
 	@mkdir -p $$(@D)
 	@for f in $$(notdir $$(basename $$(UNIT_SOURCES_$(1)))); do echo "SUITE($$$${f#test_})"; done > $$@
 $$(OUT)/tests/unit/$(1)/runner.o: tests/unit/runner.c $$(OUT)/tests/unit/$(1)/suites.inc
 	@mkdir -p $$(@D)
 	@$$(CC) $$(CPPFLAGS) $$(CFLAGS) -DSUITES='"tests/unit/$(1)/suites.inc"' -MMD -MP -c $$< -o $$@
-$$(OUT)/tests/unit/$(1)/runner: $$(OUT)/tests/unit/$(1)/runner.o $$(patsubst %.c,$$(OUT)/%.o,$$(UNIT_SOURCES_$(1))) $$(UNIT_LIBS_$(1))
+$$(OUT)/tests/unit/$(1)/runner: $$(OUT)/tests/unit/$(1)/runner.o $$(patsubst %.c,$$(OUT)/%.o,$$(UNIT_SOURCES_$(1)) $$(UNIT_HELPERS_$(1))) $$(UNIT_LIBS_$(1))
 	@$$(CC) $$(LDFLAGS) $$^ $$(UNIT_SYSTEM_LIBS_$(1)) $$(CHECK_LIBS) -lm -o $$@
 unit-$(1): $$(OUT)/tests/unit/$(1)/runner
 	CK_FORK=no $$<
@@ -33,3 +34,34 @@ $(foreach c,$(UNIT_COMPONENTS),$(eval $(call UNIT_RULES,$(c))))
 
 check-unit: $(addprefix unit-,$(UNIT_COMPONENTS))
 .PHONY: check-unit
+
+# What runs inside a workspace to look around; static, for images without a libc.
+$(OUT)/tests/tools/probe: tests/tools/probe.c
+	@mkdir -p $(@D)
+	@$(CC) -std=gnu17 -D_GNU_SOURCE -O1 -Wall -Wextra -static $< -o $@
+
+# The order is from cheap to dear: a broken unit shows before the platform is started.
+VARIANTS_CHECKED := release asan ubsan
+check-all: $(OUT)/tests/tools/probe
+	@tests/check.sh \
+		"layers=tests/layers.sh" \
+		$(foreach v,$(VARIANTS_CHECKED),$(foreach c,$(UNIT_COMPONENTS),"unit-$(c)-$(v)=$(MAKE) --no-print-directory -j2 BUILD=$(v) unit-$(c)")) \
+		"conformance=$(MAKE) --no-print-directory conformance" \
+		"conformance-asan=$(MAKE) --no-print-directory -j2 BUILD=asan conformance" \
+		"codec=$(MAKE) --no-print-directory check-codec" \
+		"schema=$(MAKE) --no-print-directory check-schema PYTHON=build/venv/bin/python" \
+		"edge=$(MAKE) --no-print-directory check-edge" \
+		"edge-asan=$(MAKE) --no-print-directory -j2 BUILD=asan check-edge" \
+		"fuzz-corpora=$(MAKE) --no-print-directory -j2 BUILD=fuzz fuzz-replay" \
+		"system=tests/system/run.sh" \
+		"seed=tests/system/seed.sh"
+.PHONY: check-all
+
+# Every fuzz target's corpus, replayed once.
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz-replay: $(patsubst %,$(OUT)/tests/fuzz/fuzz_%,$(FUZZ_TARGETS))
+	@passed=0; failed=0; for t in $(FUZZ_TARGETS); do \
+		if $(OUT)/tests/fuzz/fuzz_$$t -runs=0 testdata/fuzz/$$t >$(OUT)/tests/fuzz/$$t.log 2>&1; \
+		then passed=$$((passed + 1)); else failed=$$((failed + 1)); tail -n 20 $(OUT)/tests/fuzz/$$t.log; fi; \
+	done; echo "$$passed passed, $$failed failed"; [ $$failed = 0 ]
+.PHONY: fuzz-replay

@@ -68,20 +68,11 @@ executorSocket: $folder/run/executor.sock
 listen:
   port: ${GATEWAY_PORT:-0}
 build:
-  registriesConf: $folder/registries.conf
+  mirrors: ["docker.io=127.0.0.1:$registry_port,insecure"]
 CONF
     [ ! -f "${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" ] ||
         echo "  caBundle: ${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" >>"$folder/gateway.yaml"
-    cat >"$folder/registries.conf" <<CONF
-unqualified-search-registries = ["docker.io"]
-[[registry]]
-prefix = "docker.io"
-location = "docker.io"
-[[registry.mirror]]
-location = "127.0.0.1:$registry_port"
-insecure = true
-CONF
-    chmod 644 "$folder/executor.conf" "$folder/gateway.yaml" "$folder/registries.conf"
+    chmod 644 "$folder/executor.conf" "$folder/gateway.yaml"
 }
 
 # The gateway cannot look below a folder that is closed to it, such as /root: then it sees the two
@@ -153,7 +144,8 @@ down() {
     tests/demo/registry.sh stop "$folder/registry"
     [ ! -x "$out/cordium-executor" ] || [ ! -f "$folder/executor.conf" ] ||
         "$out/cordium-executor" --config "$folder/executor.conf" --clean || true
-    rm -rf --one-file-system "$folder"
+    find "$folder" -mindepth 1 -maxdepth 1 ! -name base -exec rm -rf --one-file-system {} +
+    rmdir "$folder" 2>/dev/null || true # the base images stay: they are dear to make
 }
 
 case $action in

@@ -1,0 +1,43 @@
+#include "gateway/plain_http.h"
+
+#include "gateway/edge/server.h"
+#include "gateway/gateway.h"
+#include "gateway/services/auth_service.h"
+
+static void serve_token(struct gateway *g, struct call *call, struct str body)
+{
+    oauth2_token_http(g, call, body);
+}
+
+/* For load balancers and watchdogs: says only that the process answers and takes work. */
+static void serve_health(struct gateway *g, struct call *call, struct str body)
+{
+    (void)body;
+    bool is_draining = edge_server_is_draining(g->edge);
+    call_http_reply(call, is_draining ? 503 : 200, "text/plain",
+                    is_draining ? STR("draining\n") : STR("ok\n"));
+}
+
+bool plain_http_request(void *owner, struct call *call, struct str method, struct str path,
+                        struct str body)
+{
+    static const struct {
+        const char *method;
+        const char *path;
+        void (*serve)(struct gateway *g, struct call *call, struct str body);
+    } routes[] = {
+        {"POST", "/oauth2/token", serve_token},
+        {"GET", "/healthz", serve_health},
+    };
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        if (str_is(path, routes[i].path)) {
+            if (!str_is(method, routes[i].method)) {
+                call_http_reply(call, 405, "text/plain", STR("method not allowed\n"));
+            } else {
+                routes[i].serve(owner, call, body);
+            }
+            return true;
+        }
+    }
+    return false;
+}

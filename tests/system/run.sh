@@ -1,0 +1,32 @@
+#!/bin/bash
+# Starts a platform of its own, runs the system tests on it with the real SDK, takes it down.
+#   run.sh [TEST-FILE...]        KEEP=1 leaves the platform running
+set -u
+cd "$(dirname "$0")/../.."
+folder=build/check/platform
+python=build/venv/bin/python
+tests=${*:-exec policy errors cli probe audit}
+if [ "$(id -u)" != 0 ]; then
+    echo "the system tests need root: the executor makes namespaces, mounts and cgroups"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+mkdir -p build/check
+export REGISTRY_PORT=${REGISTRY_PORT:-5078} GATEWAY_PORT=0 POOL_MEBIBYTES=16384
+[ "${KEEP:-0}" = 1 ] || tests/demo/platform.sh down $folder
+tests/demo/base-image.sh build/demo/base && tests/demo/platform.sh up $folder &&
+    BASE_DIRECTORY=build/demo/base tests/demo/registry.sh push $folder/registry || {
+    tail -n 20 $folder/*.log
+    echo "0 passed, 1 failed"
+    exit 1
+}
+status=0
+for t in $tests; do
+    echo "== $t"
+    $python tests/system/test_"$t".py $folder || status=1
+done
+if [ "${KEEP:-0}" != 1 ]; then
+    [ $status = 0 ] || { echo "== logs"; tail -n 30 $folder/executor.log $folder/gateway.log; }
+    tests/demo/platform.sh down $folder || status=1
+fi
+exit $status
