@@ -76,6 +76,11 @@ static void echo_message(struct echo *e, struct str bytes)
     }
 }
 
+static void unary_message(struct echo *e, struct str bytes)
+{
+    (void)call_send(e->call, bytes);
+}
+
 static void echo_writable(struct echo *e)
 {
     call_resume_reading(e->call);
@@ -218,7 +223,7 @@ static void ignore_end(struct echo *e)
 }
 
 static const struct method methods[] = {
-    {"/echo.v1.Echo/Unary", CALL_KIND_UNARY, echo_message, finish_ok, NULL},
+    {"/echo.v1.Echo/Unary", CALL_KIND_UNARY, unary_message, finish_ok, NULL},
     {"/echo.v1.Echo/Fail", CALL_KIND_UNARY, fail_message, ignore_end, NULL},
     {"/echo.v1.Echo/FailLate", CALL_KIND_BIDI, fail_message, ignore_end, NULL},
     {"/echo.v1.Echo/Bidi", CALL_KIND_BIDI, echo_message, finish_ok, echo_writable},
