@@ -90,6 +90,45 @@ int schema_field_by_name(const struct schema_message *message, struct str name)
     return -1;
 }
 
+const struct schema_file *schema_file_at(size_t index)
+{
+    return index < schema_file_count ? &schema_file_table[index] : NULL;
+}
+
+const struct schema_file *schema_file_by_name(struct str name)
+{
+    for (size_t i = 0; i < schema_file_count; i++) {
+        if (str_is(name, schema_file_table[i].name)) {
+            return &schema_file_table[i];
+        }
+    }
+    return NULL;
+}
+
+const struct schema_file *schema_file_by_symbol(struct str symbol)
+{
+    size_t low = 0;
+    size_t high = schema_symbol_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = str_cmp(symbol, str_from(schema_symbol_table[middle].name));
+        if (order == 0) {
+            return &schema_file_table[schema_symbol_table[middle].file];
+        }
+        if (order < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return NULL;
+}
+
+struct str schema_file_bytes(const struct schema_file *file)
+{
+    return str_make(schema_file_set_bytes + file->offset, file->len);
+}
+
 struct str schema_file_set(void)
 {
     return str_make(schema_file_set_bytes, schema_file_set_len);

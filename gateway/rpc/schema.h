@@ -58,8 +58,24 @@ const struct schema_method *schema_methods(size_t *ret_count);
  * -1. */
 int schema_field_by_name(const struct schema_message *message, struct str name);
 
-/* A serialized google.protobuf.FileDescriptorSet with every file and its imports, for reflection.
- */
+/* For server reflection: the .proto files of the API and all that they import. */
+struct schema_file {
+    const char *name; /* "api/cordium.proto" */
+    uint32_t offset;  /* of its FileDescriptorProto in the set */
+    uint32_t len;
+    const uint16_t *imports; /* schema_file_at() of each */
+    size_t import_count;
+};
+
+/* NULL when there is none. Symbols are full names of messages, enums, services and methods. */
+const struct schema_file *schema_file_by_name(struct str name);
+const struct schema_file *schema_file_by_symbol(struct str symbol);
+const struct schema_file *schema_file_at(size_t index); /* NULL past the last */
+
+/* A serialized google.protobuf.FileDescriptorProto. */
+struct str schema_file_bytes(const struct schema_file *file);
+
+/* The whole google.protobuf.FileDescriptorSet, serialized. */
 struct str schema_file_set(void);
 
 #endif

@@ -22,7 +22,13 @@ typedef Google__Protobuf__DescriptorProto Message;
 typedef Google__Protobuf__FieldDescriptorProto Field;
 typedef Google__Protobuf__MethodDescriptorProto Method;
 
-enum { NAME_MAX_BYTES = 512, MESSAGES_MAX = 4096, METHODS_MAX = 1024, SET_BYTES_MAX = 1 << 24 };
+enum {
+    NAME_MAX_BYTES = 512,
+    MESSAGES_MAX = 4096,
+    METHODS_MAX = 1024,
+    SYMBOLS_MAX = 16384,
+    SET_BYTES_MAX = 1 << 24
+};
 
 struct message_row {
     char full_name[NAME_MAX_BYTES]; /* without a leading dot */
@@ -37,11 +43,18 @@ struct method_row {
     Method *method;
 };
 
+struct symbol_row {
+    char name[NAME_MAX_BYTES];
+    size_t file;
+};
+
 struct tables {
     struct message_row *messages;
     size_t message_count;
     struct method_row *methods;
     size_t method_count;
+    struct symbol_row *symbols;
+    size_t symbol_count;
 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void fatal(const char *format, ...)
@@ -184,6 +197,61 @@ static void tables_add_file(struct tables *t, File *file)
     }
 }
 
+__attribute__((format(printf, 3, 4))) static void tables_add_symbol(struct tables *t, size_t file,
+                                                                    const char *format, ...)
+{
+    if (t->symbol_count == SYMBOLS_MAX) {
+        fatal("more than %d symbols", SYMBOLS_MAX);
+    }
+    struct symbol_row *row = &t->symbols[t->symbol_count++];
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(row->name, NAME_MAX_BYTES, format, ap);
+    va_end(ap);
+    if (n < 0 || n >= NAME_MAX_BYTES) {
+        fatal("a name is too long: %s", row->name);
+    }
+    row->file = file;
+}
+
+static void tables_add_message_symbols(struct tables *t, size_t file, const char *scope,
+                                       const Message *m)
+{
+    char name[NAME_MAX_BYTES];
+    name_set(name, "%s.%s", scope, m->name);
+    tables_add_symbol(t, file, "%s", name);
+    for (size_t i = 0; i < m->n_nested_type; i++) {
+        tables_add_message_symbols(t, file, name, m->nested_type[i]);
+    }
+    for (size_t i = 0; i < m->n_enum_type; i++) {
+        tables_add_symbol(t, file, "%s.%s", name, m->enum_type[i]->name);
+    }
+}
+
+static void tables_add_file_symbols(struct tables *t, size_t index, const File *file)
+{
+    const char *package = file->package ? file->package : "";
+    for (size_t i = 0; i < file->n_message_type; i++) {
+        tables_add_message_symbols(t, index, package, file->message_type[i]);
+    }
+    for (size_t i = 0; i < file->n_enum_type; i++) {
+        tables_add_symbol(t, index, "%s.%s", package, file->enum_type[i]->name);
+    }
+    for (size_t i = 0; i < file->n_service; i++) {
+        const Google__Protobuf__ServiceDescriptorProto *service = file->service[i];
+        tables_add_symbol(t, index, "%s.%s", package, service->name);
+        for (size_t k = 0; k < service->n_method; k++) {
+            tables_add_symbol(t, index, "%s.%s.%s", package, service->name,
+                              service->method[k]->name);
+        }
+    }
+}
+
+static int symbol_row_cmp(const void *a, const void *b)
+{
+    return strcmp(((const struct symbol_row *)a)->name, ((const struct symbol_row *)b)->name);
+}
+
 static int message_row_cmp(const void *a, const void *b)
 {
     return strcmp(((const struct message_row *)a)->full_name,
@@ -306,6 +374,53 @@ static void tables_write_methods(const struct tables *t, FILE *o)
     fprintf(o, "};\nconst size_t schema_method_count = %zu;\n\n", t->method_count);
 }
 
+static size_t file_index_of(const FileSet *set, const char *name)
+{
+    for (size_t i = 0; i < set->n_file; i++) {
+        if (strcmp(set->file[i]->name, name) == 0) {
+            return i;
+        }
+    }
+    fatal("%s is imported and not in the set", name);
+}
+
+/* A set is nothing but its files, each as field 1: where each of them lies in the bytes. */
+static void files_write(const FileSet *set, const uint8_t *raw, size_t raw_len, FILE *o)
+{
+    for (size_t i = 0; i < set->n_file; i++) {
+        fprintf(o, "static const uint16_t imports_%zu[] = {", i);
+        for (size_t k = 0; k < set->file[i]->n_dependency; k++) {
+            fprintf(o, "%zu, ", file_index_of(set, set->file[i]->dependency[k]));
+        }
+        fprintf(o, "0};\n");
+    }
+    fprintf(o, "const struct schema_file schema_file_table[] = {\n");
+    const uint8_t *p = raw;
+    const uint8_t *end = raw + raw_len;
+    for (size_t i = 0; i < set->n_file; i++) {
+        if (varint_read(&p, end) != (1 << 3 | 2)) {
+            fatal("the set holds something else than files");
+        }
+        uint64_t len = varint_read(&p, end);
+        if (len > (uint64_t)(end - p)) {
+            fatal("the set is cut");
+        }
+        fprintf(o, "    {\"%s\", %zu, %zu, imports_%zu, %zu},\n", set->file[i]->name,
+                (size_t)(p - raw), (size_t)len, i, set->file[i]->n_dependency);
+        p += len;
+    }
+    fprintf(o, "};\nconst size_t schema_file_count = %zu;\n\n", set->n_file);
+}
+
+static void symbols_write(const struct tables *t, FILE *o)
+{
+    fprintf(o, "const struct schema_symbol schema_symbol_table[] = {\n");
+    for (size_t i = 0; i < t->symbol_count; i++) {
+        fprintf(o, "    {\"%s\", %zu},\n", t->symbols[i].name, t->symbols[i].file);
+    }
+    fprintf(o, "};\nconst size_t schema_symbol_count = %zu;\n\n", t->symbol_count);
+}
+
 static void tables_write(const struct tables *t, const FileSet *set, const uint8_t *raw,
                          size_t raw_len, const char *path)
 {
@@ -324,6 +439,8 @@ static void tables_write(const struct tables *t, const FileSet *set, const uint8
     fputc('\n', o);
     tables_write_messages(t, o);
     tables_write_methods(t, o);
+    files_write(set, raw, raw_len, o);
+    symbols_write(t, o);
     fprintf(o, "const uint8_t schema_file_set_bytes[] = {");
     for (size_t i = 0; i < raw_len; i++) {
         fprintf(o, "%s%u,", i % 24 ? "" : "\n    ", raw[i]);
@@ -395,15 +512,18 @@ int main(int argc, char **argv)
     struct tables t = {
         .messages = calloc(MESSAGES_MAX, sizeof(struct message_row)),
         .methods = calloc(METHODS_MAX, sizeof(struct method_row)),
+        .symbols = calloc(SYMBOLS_MAX, sizeof(struct symbol_row)),
     };
-    if (!set || !t.messages || !t.methods) {
+    if (!set || !t.messages || !t.methods || !t.symbols) {
         fatal("%s is not a FileDescriptorSet", argv[1]);
     }
     for (size_t i = 0; i < set->n_file; i++) {
+        tables_add_file_symbols(&t, i, set->file[i]);
         if (file_is_wanted(set->file[i])) {
             tables_add_file(&t, set->file[i]);
         }
     }
+    qsort(t.symbols, t.symbol_count, sizeof(t.symbols[0]), symbol_row_cmp);
     qsort(t.messages, t.message_count, sizeof(t.messages[0]), message_row_cmp);
     qsort(t.methods, t.method_count, sizeof(t.methods[0]), method_row_cmp);
     tables_write(&t, set, raw, len, argv[3]);

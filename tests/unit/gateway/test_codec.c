@@ -612,6 +612,36 @@ START_TEST(methods_are_found_by_path)
 }
 END_TEST
 
+START_TEST(files_are_found_by_name_and_symbol)
+{
+    const struct schema_file *file = schema_file_by_name(STR("api/cordium.proto"));
+    ck_assert_ptr_nonnull(file);
+    static const char *const symbols[] = {
+        "octelium.api.main.cordium.v1.MainService",
+        "octelium.api.main.cordium.v1.WorkspaceService.Exec",
+        "octelium.api.main.cordium.v1.Workspace.Status.State",
+        "octelium.api.main.cordium.v1.Workspace.Spec.Limit.CPU",
+    };
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_ptr_eq(schema_file_by_symbol(str_from(symbols[i])), file);
+    }
+    ck_assert_ptr_null(schema_file_by_symbol(STR("octelium.api.main.cordium.v1.Nothing")));
+    ck_assert_ptr_null(schema_file_by_name(STR("cordium.proto")));
+    /* Each file begins with its name (field 1), and imports what stands before it. */
+    size_t count = 0;
+    for (; (file = schema_file_at(count)); count++) {
+        struct str bytes = schema_file_bytes(file);
+        ck_assert_uint_gt(bytes.len, strlen(file->name) + 2);
+        ck_assert_int_eq(bytes.ptr[0], 0x0a);
+        ck_assert_int_eq(memcmp(bytes.ptr + 2, file->name, strlen(file->name)), 0);
+        for (size_t k = 0; k < file->import_count; k++) {
+            ck_assert_uint_lt(file->imports[k], count);
+        }
+    }
+    ck_assert_uint_ge(count, 12);
+}
+END_TEST
+
 Suite *suite_codec(void)
 {
     Suite *s = suite_create("codec");
@@ -636,6 +666,7 @@ Suite *suite_codec(void)
     tcase_add_test(t, merge_is_protobufs_merge);
     tcase_add_test(t, equal_knows_every_difference);
     tcase_add_test(t, methods_are_found_by_path);
+    tcase_add_test(t, files_are_found_by_name_and_symbol);
     suite_add_tcase(s, t);
     return s;
 }
