@@ -11,3 +11,5 @@ $(OUT)/celc: $(OUT)/policy/tools/celc.o $(OUT)/libpolicy.a
 	$(CC) $(LDFLAGS) $^ $(POLICY_LIBS) -o $@
 
 PROGRAMS += $(OUT)/celc
+
+-include tests/conformance/module.mk

@@ -38,7 +38,7 @@ enum policy_kind {
     POLICY_OPTIONAL,
     POLICY_IP,
     POLICY_CIDR,
-    POLICY_OPAQUE, /* of the engine: not made by callers */
+    POLICY_FAILURE, /* of the engine: never handed out, never accepted */
 };
 
 struct policy_list;
@@ -369,7 +369,8 @@ struct policy_input {
 };
 
 /* Evaluates. *ret_value lives in `arena` (or in what vars lent). Calls no malloc as long as the
- * arena's lent block suffices; the arena's cap is the evaluation's memory limit.
+ * arena's lent block suffices (but for json.marshal() and for the words of an error); the arena's
+ * cap is the evaluation's memory limit.
  *
  * Returns 0 or a negated enum policy_error, with *err saying what and where (line, column), in
  * words that quote at most a few bytes of the request, escaped. On failure *ret_value is
