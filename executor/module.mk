@@ -23,14 +23,18 @@ build/launcher/%.o: %.c
 	@mkdir -p $(@D)
 	@echo CC $< '(launcher)'
 	@gcc -I. $(LAUNCHER_CFLAGS) -MMD -MP -c $< -o $@
-$(OUT)/cordium-launcher: $(patsubst $(OUT)/%,build/launcher/%,$(LAUNCHER_OBJECTS))
+build/release/cordium-launcher: $(patsubst $(OUT)/%,build/launcher/%,$(LAUNCHER_OBJECTS))
 	@mkdir -p $(@D)
 	@echo LD $@
 	@gcc -static-pie -Wl,-z,relro,-z,now $^ -o $@
 -include $(shell find build/launcher -name '*.d' 2>/dev/null)
 
-PROGRAMS += $(OUT)/cordium-executor $(OUT)/cordium-launcher
+PROGRAMS += $(OUT)/cordium-executor build/release/cordium-launcher
 
 # A client for people and tests.
 $(OUT)/executor_probe: $(OUT)/tests/tools/executor_probe.o $(OUT)/libexecutor_client.a $(OUT)/libproc.a $(OUT)/libbase.a
 	@$(CC) $(LDFLAGS) $^ -o $@
+
+# The live tests start the daemon of their own build variant.
+$(OUT)/tests/unit/executor/test_sandbox.o: CPPFLAGS += -DEXECUTOR_PROGRAM='"$(OUT)/cordium-executor"'
+unit-executor: $(OUT)/cordium-executor build/release/cordium-launcher

@@ -38,7 +38,8 @@ struct cgroup_host {
 struct counters {
     uint64_t oom_kills;
     uint64_t pids_denied;
-    uint64_t cpu_user_us;
+    uint64_t cpu_us;
+    uint64_t cpu_user_us; /* on v1 by timer ticks only: how cpu_us splits, not how much it is */
     uint64_t cpu_system_us;
 };
 
@@ -146,17 +147,6 @@ static uint64_t read_key(int dir, const char *file, const char *key)
     return v;
 }
 
-/* The sum is exact; how it splits is known by timer ticks only. */
-static void read_cpu_v1(int dir, struct counters *ret)
-{
-    uint64_t sum = read_u64(dir, "cpuacct.usage") / 1000;
-    uint64_t user = read_u64(dir, "cpuacct.usage_user") / 1000;
-    uint64_t system = read_u64(dir, "cpuacct.usage_sys") / 1000;
-    uint64_t ticks = user + system;
-    ret->cpu_system_us = ticks ? (uint64_t)((double)sum * ((double)system / (double)ticks)) : 0;
-    ret->cpu_user_us = sum - ret->cpu_system_us;
-}
-
 static struct counters node_counters(const struct cgroup_host *host, const struct node *node)
 {
     const int *d = node->dirs;
@@ -164,12 +154,15 @@ static struct counters node_counters(const struct cgroup_host *host, const struc
     if (host->is_v2) {
         c.oom_kills = read_key(d[0], "memory.events", "oom_kill");
         c.pids_denied = read_key(d[0], "pids.events", "max");
+        c.cpu_us = read_key(d[0], "cpu.stat", "usage_usec");
         c.cpu_user_us = read_key(d[0], "cpu.stat", "user_usec");
         c.cpu_system_us = read_key(d[0], "cpu.stat", "system_usec");
     } else {
         c.oom_kills = read_key(d[CGROUP_MEMORY], "memory.oom_control", "oom_kill");
         c.pids_denied = read_key(d[CGROUP_PIDS], "pids.events", "max");
-        read_cpu_v1(d[CGROUP_CPUACCT], &c);
+        c.cpu_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage") / 1000;
+        c.cpu_user_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_user") / 1000;
+        c.cpu_system_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_sys") / 1000;
     }
     return c;
 }
@@ -182,9 +175,14 @@ static void node_read_usage(const struct cgroup_host *host, const struct node *n
     *ret = (struct cgroup_usage){
         .oom_kills = now.oom_kills - node->start.oom_kills,
         .pids_denied = now.pids_denied - node->start.pids_denied,
-        .cpu_user_us = now.cpu_user_us - node->start.cpu_user_us,
-        .cpu_system_us = now.cpu_system_us - node->start.cpu_system_us,
     };
+    uint64_t sum = now.cpu_us - node->start.cpu_us;
+    uint64_t user = now.cpu_user_us - node->start.cpu_user_us;
+    uint64_t system = now.cpu_system_us - node->start.cpu_system_us;
+    if (user + system > 0) {
+        ret->cpu_system_us = (uint64_t)((double)sum * (double)system / (double)(user + system));
+    }
+    ret->cpu_user_us = sum - ret->cpu_system_us;
     if (host->is_v2) {
         ret->memory_bytes = read_u64(d[0], "memory.current");
         ret->memory_peak_bytes = read_u64(d[0], "memory.peak");

@@ -1,0 +1,927 @@
+/* The real thing, through the client: a daemon of our own, an image of busybox, sandboxes. Needs
+ * root, cgroups, loop devices, busybox-static and mkfs.btrfs; says so and passes over without. */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "executor/client/executor_client.h"
+#include "executor/ipc/message.h"
+#include "executor/proc/fd.h"
+
+Suite *suite_sandbox(void);
+
+struct world {
+    char dir[64];
+    char socket[128];
+    pid_t daemon;
+    struct executor_client *client;
+    struct executor_digest image;
+    bool done;
+    struct executor_reply reply;
+    uint64_t exited_runs[64];
+    struct executor_run_exit exits[64];
+    size_t exit_count;
+    struct executor_sandbox_gone gone;
+    unsigned gone_count;
+};
+
+/* One daemon for all tests; Check has no place of its own for what a suite shares. */
+static struct world *world;
+
+static void on_exited(void *context, const struct executor_run_exit *event)
+{
+    struct world *w = context;
+    w->exits[w->exit_count++ % 64] = *event;
+}
+
+static void on_gone(void *context, const struct executor_sandbox_gone *event)
+{
+    struct world *w = context;
+    w->gone = *event;
+    w->gone_count++;
+}
+
+static void on_reply(void *context, const struct executor_reply *reply)
+{
+    struct world *w = context;
+    w->done = true;
+    w->reply = *reply;
+}
+
+static struct executor_callback callback(struct world *w)
+{
+    w->done = false;
+    return (struct executor_callback){on_reply, w};
+}
+
+static bool pump_once(struct world *w, int timeout_ms)
+{
+    struct pollfd p = {.fd = executor_client_fd(w->client),
+                       .events = executor_client_poll_events(w->client)};
+    int n = poll(&p, 1, timeout_ms);
+    return executor_client_dispatch(w->client) == 0 && n > 0;
+}
+
+static int wait_reply(struct world *w, int sent, const struct error *err)
+{
+    ck_assert_msg(sent == 0, "%s", err->text);
+    for (int i = 0; !w->done && i < 200; i++) {
+        pump_once(w, 100);
+    }
+    ck_assert_msg(w->done, "no answer in 20 s");
+    return w->reply.err.status;
+}
+
+static void reply_ok(struct world *w, int sent, const struct error *err)
+{
+    int status = wait_reply(w, sent, err);
+    ck_assert_msg(status == 0, "%s", w->reply.err.text);
+}
+
+static void shell(const char *command)
+{
+    ck_assert_msg(system(command) == 0, "%s", command);
+}
+
+static void make_image_tar(const struct world *w)
+{
+    char command[2048];
+    snprintf(command, sizeof command,
+             "set -e; r=%s/root; mkdir -p $r/bin $r/dev $r/proc $r/sys $r/tmp $r/var/tmp $r/run "
+             "$r/etc $r/workspace $r/home/user $r/opt/cordium $r/root; cp /bin/busybox $r/bin; "
+             "for a in sh true cat id ls head sleep touch tr mount dd kill wc echo chown stty tty "
+             "nc grep seq mkdir ln rm hostname df; do ln -s busybox $r/bin/$a; done; "
+             "ln -s ../run $r/var/run; touch $r/etc/hosts $r/etc/hostname $r/etc/resolv.conf; "
+             "echo hello > $r/home/user/.profile; chown -R 1000:1000 $r/home/user; "
+             "tar -C $r -cf %s/image.tar .",
+             w->dir, w->dir);
+    shell(command);
+}
+
+static void write_config(const struct world *w, const char *extra)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/executor.conf", w->dir);
+    FILE *f = fopen(path, "w");
+    fprintf(f,
+            "state_dir = %s/state\nruntime_dir = %s/run\ninstance = %s\ngateway_uid = 0\n"
+            "pool_mebibytes = 2048\nnetwork = false\nuid_base = 1500000000\nuid_ranges = 64\n"
+            "launcher_path = build/release/cordium-launcher\n%s",
+            w->dir, w->dir, w->dir + 5, extra);
+    fclose(f);
+}
+
+static pid_t start_daemon(const struct world *w)
+{
+    char path[128];
+    char log[128];
+    snprintf(path, sizeof path, "%s/executor.conf", w->dir);
+    snprintf(log, sizeof log, "%s/log", w->dir);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(fd, 2);
+        execl(EXECUTOR_PROGRAM, "cordium-executor", "--config", path, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void connect_client(struct world *w)
+{
+    struct error err;
+    const struct executor_client_events events = {on_exited, on_gone, NULL, w};
+    int r = -1;
+    for (int i = 0; i < 300 && r < 0; i++) {
+        r = executor_client_connect(w->socket, 2000, &events, &w->client, &err);
+        if (r < 0) {
+            usleep(50000);
+        }
+    }
+    ck_assert_msg(r == 0, "%s", err.text);
+}
+
+static struct executor_uuid new_uuid(void)
+{
+    struct executor_uuid id;
+    ck_assert_int_eq(getrandom(id.bytes, sizeof id.bytes, 0), sizeof id.bytes);
+    return id;
+}
+
+static struct executor_sandbox_spec default_spec(const struct world *w)
+{
+    return (struct executor_sandbox_spec){
+        .id = new_uuid(),
+        .profile = EXECUTOR_PROFILE_WORKSPACE,
+        .image = w->image,
+        .storage = new_uuid(),
+        .storage_is_ephemeral = true,
+        .limits = {.memory_bytes = 128u << 20,
+                   .disk_bytes = UINT64_C(64) << 20,
+                   .cpu_millicores = 1000,
+                   .pids = 32},
+        .root_read_only = true,
+        .uid = 1000,
+        .gid = 1000,
+        .home = "/home/user",
+    };
+}
+
+static void create(struct world *w, const struct executor_sandbox_spec *spec)
+{
+    struct error err;
+    reply_ok(w, executor_sandbox_create(w->client, spec, callback(w), &err), &err);
+}
+
+static void destroy(struct world *w, const struct executor_sandbox_spec *spec)
+{
+    struct error err;
+    reply_ok(w, executor_sandbox_destroy(w->client, &spec->id, true, callback(w), &err), &err);
+}
+
+static uint64_t start(struct world *w, const struct executor_sandbox_spec *spec, const char *script,
+                      uint32_t uid, uint32_t flags, const int fds[3])
+{
+    static const char *const env[] = {"PATH=/bin", "HOME=/home/user"};
+    const char *const argv[] = {"sh", "-c", script};
+    struct error err;
+    struct executor_run_spec run = {
+        .sandbox = spec->id,
+        .argv = argv,
+        .argc = 3,
+        .env = env,
+        .env_count = 2,
+        .cwd = "/",
+        .uid = uid,
+        .gid = uid,
+        .flags = flags,
+        .fds = {fds[0], fds[1], fds[2]},
+    };
+    reply_ok(w, executor_run_start(w->client, &run, callback(w), &err), &err);
+    return w->reply.started.run;
+}
+
+static struct executor_run_exit wait_exit(struct world *w, uint64_t run)
+{
+    for (int i = 0; i < 300; i++) {
+        for (size_t k = 0; k < w->exit_count && k < 64; k++) {
+            if (w->exits[k].run == run) {
+                return w->exits[k];
+            }
+        }
+        pump_once(w, 100);
+    }
+    ck_abort_msg("run did not end in 30 s");
+}
+
+/* Runs a script to its end; what it printed is in ret_text. */
+static struct executor_run_exit run_script(struct world *w,
+                                           const struct executor_sandbox_spec *spec,
+                                           const char *script, uint32_t uid, char *ret_text,
+                                           size_t size)
+{
+    int p[2];
+    ck_assert_int_eq(pipe2(p, O_CLOEXEC), 0);
+    AUTO_FD int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int fds[3] = {null_fd, p[1], p[1]};
+    uint64_t run = start(w, spec, script, uid, EXECUTOR_RUN_KILL_TREE_ON_EXIT, fds);
+    close(p[1]);
+    size_t used = 0;
+    ssize_t n;
+    while (used < size - 1 && (n = read(p[0], ret_text + used, size - 1 - used)) > 0) {
+        used += (size_t)n;
+    }
+    ret_text[used] = '\0';
+    close(p[0]);
+    return wait_exit(w, run);
+}
+
+static void import_image(struct world *w)
+{
+    struct error err;
+    char path[128];
+    struct executor_sandbox_spec spec = default_spec(w);
+    spec.profile = EXECUTOR_PROFILE_BUILD;
+    spec.uid = 0;
+    spec.gid = 0;
+    spec.limits.pids = 64;
+    create(w, &spec);
+    snprintf(path, sizeof path, "%s/image.tar", w->dir);
+    AUTO_FD int tar = open(path, O_RDONLY | O_CLOEXEC);
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[3] = {tar, null_fd, 2};
+    struct executor_run_spec run = {
+        .sandbox = spec.id,
+        .argv = (const char *const[]){"/bin/sh", "-c",
+                                      "mkdir -p /build/out/rootfs && exec tar -xf - -C "
+                                      "/build/out/rootfs --numeric-owner"},
+        .argc = 3,
+        .env = (const char *const[]){"PATH=/usr/bin:/bin"},
+        .env_count = 1,
+        .cwd = "/build",
+        .fds = {fds[0], fds[1], fds[2]},
+    };
+    reply_ok(w, executor_run_start(w->client, &run, callback(w), &err), &err);
+    struct executor_run_exit e = wait_exit(w, w->reply.started.run);
+    ck_assert_int_eq(e.stage, EXECUTOR_STAGE_RAN);
+    ck_assert_int_eq(e.wait_status, 0);
+    ck_assert_int_eq(getrandom(w->image.bytes, 32, 0), 32);
+    reply_ok(w, executor_image_commit(w->client, &spec.id, &w->image, callback(w), &err), &err);
+}
+
+static const char *missing(void)
+{
+    if (geteuid() != 0) {
+        return "needs root";
+    }
+    if (access("/bin/busybox", X_OK) != 0) {
+        return "needs busybox-static";
+    }
+    if (access("/sbin/mkfs.btrfs", X_OK) != 0 && access("/usr/sbin/mkfs.btrfs", X_OK) != 0) {
+        return "needs btrfs-progs";
+    }
+    if (access("build/release/cordium-launcher", X_OK) != 0 ||
+        access(EXECUTOR_PROGRAM, X_OK) != 0) {
+        return "needs the executor and its launcher to be built";
+    }
+    return NULL;
+}
+
+static void set_up(void)
+{
+    const char *why = missing();
+    if (why) {
+        ck_assert_msg(!getenv("MUST_WORK"), "sandbox tests cannot run: %s", why);
+        fprintf(stderr, "sandbox tests skipped: %s\n", why);
+        return;
+    }
+    world = calloc(1, sizeof *world);
+    snprintf(world->dir, sizeof world->dir, "/tmp/cordium-test-%d", getpid());
+    ck_assert_int_eq(mkdir(world->dir, 0700), 0);
+    snprintf(world->socket, sizeof world->socket, "%s/run/executor.sock", world->dir);
+    make_image_tar(world);
+    write_config(world, "");
+    world->daemon = start_daemon(world);
+    connect_client(world);
+    import_image(world);
+}
+
+static void tear_down(void)
+{
+    char command[256];
+    if (!world) {
+        return;
+    }
+    executor_client_close(world->client);
+    kill(world->daemon, SIGTERM);
+    int status;
+    waitpid(world->daemon, &status, 0);
+    ck_assert_int_eq(status, 0);
+    snprintf(command, sizeof command,
+             "ls -d /sys/fs/cgroup/*/%s 2>/dev/null | grep -q . && exit 1"
+             "; rm -rf %s",
+             world->dir + 5, world->dir);
+    ck_assert_msg(system(command) == 0, "the executor left cgroups behind");
+    free(world);
+    world = NULL;
+}
+
+#define SKIP_WITHOUT_WORLD()                                                                       \
+    if (!world) {                                                                                  \
+        return;                                                                                    \
+    }
+
+START_TEST(user_has_no_power_and_root_has_only_its_own)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[4096];
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    run_script(world, &spec, "id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status",
+               1000, text, sizeof text);
+    ck_assert_str_eq(text, "1000\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
+    run_script(world, &spec,
+               "mount -t tmpfs x /tmp 2>/dev/null && echo mounted; "
+               "hostname x 2>/dev/null && echo renamed; echo 0 > /proc/sys/vm/swappiness && echo "
+               "tuned; touch /x && echo wrote; id -u",
+               0, text, sizeof text);
+    ck_assert_ptr_null(strstr(text, "mounted"));
+    ck_assert_ptr_null(strstr(text, "renamed"));
+    ck_assert_ptr_null(strstr(text, "tuned"));
+    ck_assert_ptr_null(strstr(text, "wrote"));
+    ck_assert_ptr_nonnull(strstr(text, "\n0\n"));
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(only_the_given_descriptors_and_directories_are_there)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[4096];
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    run_script(world, &spec, "for f in /proc/self/fd/*; do [ -e $f ] && echo ${f##*/}; done", 1000,
+               text, sizeof text);
+    ck_assert_str_eq(text, "0\n1\n2\n");
+    run_script(world, &spec,
+               "touch /workspace/a ~/a /tmp/a /var/tmp/a /dev/shm/a && cat ~/.profile; cat "
+               "/proc/1/environ /proc/kallsyms /proc/keys 2>/dev/null | wc -c",
+               1000, text, sizeof text);
+    ck_assert_str_eq(text, "hello\n0\n");
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(exit_codes_and_signals_are_told_apart)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[256];
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    struct executor_run_exit e = run_script(world, &spec, "exit 137", 1000, text, sizeof text);
+    ck_assert(WIFEXITED(e.wait_status) && WEXITSTATUS(e.wait_status) == 137);
+    e = run_script(world, &spec, "kill -9 $$", 1000, text, sizeof text);
+    ck_assert(WIFSIGNALED(e.wait_status) && WTERMSIG(e.wait_status) == SIGKILL);
+    ck_assert(!e.killed_by_us && !e.main_was_oom_killed && e.oom_kills == 0);
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(start_failures_say_where)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    static const struct {
+        const char *program;
+        const char *cwd;
+        enum executor_run_stage stage;
+        int error_number;
+    } cases[] = {
+        {"nosuch", "/", EXECUTOR_STAGE_EXEC, ENOENT},
+        {"/etc/hosts", "/", EXECUTOR_STAGE_EXEC, EACCES},
+        {"/tmp", "/", EXECUTOR_STAGE_EXEC, EACCES},
+        {"true", "/nosuch", EXECUTOR_STAGE_CWD, ENOENT},
+        {"true", "/etc/hosts", EXECUTOR_STAGE_CWD, ENOTDIR},
+        {"true", "/proc/self/fd/7", EXECUTOR_STAGE_CWD, ENOENT},
+    };
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct executor_run_spec run = {
+            .sandbox = spec.id,
+            .argv = &cases[i].program,
+            .argc = 1,
+            .env = (const char *const[]){"PATH=/bin"},
+            .env_count = 1,
+            .cwd = cases[i].cwd,
+            .uid = 1000,
+            .gid = 1000,
+            .fds = {null_fd, null_fd, null_fd},
+        };
+        reply_ok(world, executor_run_start(world->client, &run, callback(world), &err), &err);
+        struct executor_run_exit e = wait_exit(world, world->reply.started.run);
+        ck_assert_int_eq((int)e.stage, (int)cases[i].stage);
+        ck_assert_int_eq(e.error_number, cases[i].error_number);
+    }
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(memory_over_the_limit_is_told_as_oom)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[256];
+    struct executor_sandbox_spec spec = default_spec(world);
+    spec.limits.memory_bytes = 32u << 20;
+    create(world, &spec);
+    struct executor_run_exit e = run_script(
+        world, &spec, "exec dd if=/dev/zero of=/dev/null bs=100M count=1", 1000, text, sizeof text);
+    ck_assert(e.main_was_oom_killed && e.oom_kills == 1 && !e.killed_by_us);
+    e = run_script(world, &spec, "dd if=/dev/zero of=/dev/null bs=100M count=1; exit 3", 1000, text,
+                   sizeof text);
+    ck_assert(!e.main_was_oom_killed && e.oom_kills == 1);
+    ck_assert_int_eq(WEXITSTATUS(e.wait_status), 3);
+    e = run_script(world, &spec, "true", 1000, text, sizeof text);
+    ck_assert_uint_eq(e.oom_kills, 0);
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(forks_over_the_limit_are_counted)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[4096];
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    struct executor_run_exit e = run_script(
+        world, &spec, "for i in $(seq 100); do sleep 5 & done; exit 0", 1000, text, sizeof text);
+    ck_assert_uint_gt(e.pids_denied, 0);
+    ck_assert_uint_lt(e.wall_ns, UINT64_C(4000000000));
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(disk_over_the_limit_fails)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[4096];
+    struct error err;
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    struct executor_run_exit e =
+        run_script(world, &spec,
+                   "dd if=/dev/zero of=/workspace/f bs=1M count=100 2>&1; wc -c < "
+                   "/workspace/f",
+                   1000, text, sizeof text);
+    ck_assert_int_eq(e.wait_status, 0);
+    ck_assert_msg(strstr(text, "quota") || strstr(text, "No space"), "%s", text);
+    reply_ok(world, executor_sandbox_stats(world->client, &spec.id, callback(world), &err), &err);
+    ck_assert_uint_le(world->reply.stats.disk_limit_bytes, UINT64_C(64) << 20);
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(kill_ends_the_whole_tree)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[3] = {null_fd, null_fd, null_fd};
+    uint64_t run = start(
+        world, &spec, "for i in 1 2 3; do (sleep 100 & sleep 100) & done; sleep 100", 1000, 0, fds);
+    usleep(300000);
+    reply_ok(world,
+             executor_run_kill(world->client, run, EXECUTOR_KILL_DEADLINE, callback(world), &err),
+             &err);
+    struct executor_run_exit e = wait_exit(world, run);
+    ck_assert(e.killed_by_us && e.kill_reason == EXECUTOR_KILL_DEADLINE);
+    usleep(100000);
+    reply_ok(world, executor_sandbox_stats(world->client, &spec.id, callback(world), &err), &err);
+    ck_assert_uint_eq(world->reply.stats.pids, 1); /* init */
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(background_process_outlives_its_run_unless_told)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[3] = {null_fd, null_fd, null_fd};
+    wait_exit(world, start(world, &spec, "sleep 100 &", 1000, 0, fds));
+    reply_ok(world, executor_sandbox_stats(world->client, &spec.id, callback(world), &err), &err);
+    ck_assert_uint_eq(world->reply.stats.pids, 2);
+    wait_exit(world, start(world, &spec, "sleep 100 &", 1000, EXECUTOR_RUN_KILL_TREE_ON_EXIT, fds));
+    usleep(100000);
+    reply_ok(world, executor_sandbox_stats(world->client, &spec.id, callback(world), &err), &err);
+    ck_assert_uint_eq(world->reply.stats.pids, 2);
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(half_close_is_end_of_file)
+{
+    SKIP_WITHOUT_WORLD();
+    int in[2], out[2];
+    char text[64];
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    ck_assert(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+    const int fds[3] = {in[0], out[1], out[1]};
+    uint64_t run = start(world, &spec, "cat; echo end", 1000, 0, fds);
+    close(in[0]);
+    close(out[1]);
+    ck_assert_int_eq(write(in[1], "abc\n", 4), 4);
+    ck_assert_int_eq(read(out[0], text, sizeof text), 4);
+    close(in[1]);
+    ck_assert_int_eq(read(out[0], text, sizeof text), 4);
+    ck_assert_int_eq(memcmp(text, "end\n", 4), 0);
+    ck_assert_int_eq(read(out[0], text, sizeof text), 0);
+    close(out[0]);
+    ck_assert_int_eq(wait_exit(world, run).wait_status, 0);
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(long_command_arrives_whole)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    size_t n = 100000;
+    char *script = malloc(n + 64);
+    memset(script, ' ', n);
+    memcpy(script, "x='", 3);
+    snprintf(script + n, 64, "'; exit ${#x}");
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[3] = {null_fd, null_fd, null_fd};
+    struct executor_run_exit e = wait_exit(world, start(world, &spec, script, 1000, 0, fds));
+    ck_assert_int_eq((int)e.stage, 0);
+    ck_assert_int_eq(WEXITSTATUS(e.wait_status), (int)((n - 3) & 255));
+    free(script);
+    (void)err;
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(terminal_has_its_size_and_is_resized)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    char text[256] = "";
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    struct executor_run_spec run = {
+        .sandbox = spec.id,
+        .argv = (const char *const[]){"sh", "-c", "stty size; cat >/dev/null; stty size"},
+        .argc = 3,
+        .env = (const char *const[]){"PATH=/bin"},
+        .env_count = 1,
+        .cwd = "/",
+        .uid = 1000,
+        .gid = 1000,
+        .flags = EXECUTOR_RUN_TTY,
+        .columns = 81,
+        .rows = 25,
+        .fds = {-1, -1, -1},
+    };
+    reply_ok(world, executor_run_start(world->client, &run, callback(world), &err), &err);
+    uint64_t id = world->reply.started.run;
+    AUTO_FD int master = world->reply.started.pty_fd;
+    ck_assert_int_ge(master, 0);
+    fcntl(master, F_SETFL, 0);
+    ck_assert_int_gt(read(master, text, sizeof text - 1), 0);
+    ck_assert_str_eq(text, "25 81\r\n");
+    reply_ok(world, executor_run_resize(world->client, id, 100, 30, callback(world), &err), &err);
+    ck_assert_int_eq(write(master, "\4", 1), 1);
+    memset(text, 0, sizeof text);
+    ck_assert_int_gt(read(master, text, sizeof text - 1), 0);
+    ck_assert_str_eq(text, "30 100\r\n");
+    wait_exit(world, id);
+    destroy(world, &spec);
+}
+END_TEST
+
+/* Processes in a user namespace of this test's range; zombies that nobody waits for are no
+ * matter. *ret_pid is one of them. */
+static unsigned count_sandbox_processes(pid_t *ret_pid)
+{
+    unsigned n = 0;
+    DIR *d = opendir("/proc");
+    struct dirent *e;
+    while ((e = readdir(d)) != NULL) {
+        char path[300], text[256] = "";
+        int pid = atoi(e->d_name);
+        snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
+        if (pid == 0 || fd_read_file(AT_FDCWD, path, text, sizeof text) < 0 ||
+            !strstr(text, " 1500")) {
+            continue;
+        }
+        snprintf(path, sizeof path, "/proc/%d/exe", pid);
+        if (readlink(path, text, sizeof text) > 0) {
+            n++;
+            *ret_pid = pid;
+        }
+    }
+    closedir(d);
+    return n;
+}
+
+/* The helpers that hold a new user namespace for an instant look like sandboxes: look again. */
+static bool sandbox_processes_vanish(void)
+{
+    pid_t ignored;
+    for (int i = 0; i < 100; i++) {
+        if (count_sandbox_processes(&ignored) == 0) {
+            return true;
+        }
+        usleep(20000);
+    }
+    return false;
+}
+
+START_TEST(proxy_socket_leads_to_us)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    char text[64] = "";
+    struct executor_sandbox_spec spec = default_spec(world);
+    spec.want_proxy_socket = true;
+    reply_ok(world, executor_sandbox_create(world->client, &spec, callback(world), &err), &err);
+    AUTO_FD int listener = world->reply.created.proxy_fd;
+    ck_assert_int_ge(listener, 0);
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    pid_t init = 0;
+    ck_assert_uint_eq(count_sandbox_processes(&init), 1);
+    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/%d/root/run/octelium-proxy.sock", init);
+    struct stat st;
+    ck_assert_int_eq(stat(addr.sun_path, &st), 0);
+    ck_assert_uint_eq(st.st_mode, S_IFSOCK | 0600);
+    ck_assert_uint_eq(st.st_uid, world->reply.created.uid_base + 1000);
+    AUTO_FD int inside = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(inside, (const struct sockaddr *)&addr, sizeof addr), 0);
+    ck_assert_int_eq(write(inside, "hi", 2), 2);
+    AUTO_FD int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    ck_assert_int_eq(recv(peer, text, sizeof text - 1, 0), 2);
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(writable_root_keeps_the_image_as_it_is)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[256];
+    struct executor_sandbox_spec spec = default_spec(world);
+    spec.root_read_only = false;
+    spec.capabilities = UINT64_MAX;
+    create(world, &spec);
+    run_script(world, &spec,
+               "echo a > /etc/new; echo b > /etc/hosts.copy; rm /bin/true; cat "
+               "/etc/new; ls /bin/true 2>/dev/null",
+               0, text, sizeof text);
+    ck_assert_str_eq(text, "a\n");
+    destroy(world, &spec);
+    spec = default_spec(world);
+    create(world, &spec);
+    run_script(world, &spec, "ls /bin/true /etc/new 2>/dev/null", 1000, text, sizeof text);
+    ck_assert_str_eq(text, "/bin/true\n");
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(storage_survives_its_sandbox_and_snapshots_copy_it)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    char text[256];
+    struct executor_sandbox_spec spec = default_spec(world);
+    spec.storage_is_ephemeral = false;
+    create(world, &spec);
+    run_script(world, &spec, "echo kept > /workspace/f", 1000, text, sizeof text);
+    reply_ok(world, executor_sandbox_destroy(world->client, &spec.id, false, callback(world), &err),
+             &err);
+    struct executor_uuid snapshot = new_uuid();
+    reply_ok(
+        world,
+        executor_storage_snapshot(world->client, &spec.storage, &snapshot, callback(world), &err),
+        &err);
+    create(world, &spec);
+    ck_assert(!world->reply.created.storage_was_made);
+    run_script(world, &spec, "cat /workspace/f; echo more >> /workspace/f", 1000, text,
+               sizeof text);
+    ck_assert_str_eq(text, "kept\n");
+    struct executor_sandbox_spec other = default_spec(world);
+    other.storage_from = snapshot;
+    create(world, &other);
+    run_script(world, &other, "cat /workspace/f; echo own >> /workspace/f", 1000, text,
+               sizeof text);
+    ck_assert_str_eq(text, "kept\n");
+    destroy(world, &other);
+    destroy(world, &spec);
+    reply_ok(world, executor_storage_delete(world->client, &snapshot, callback(world), &err), &err);
+    ck_assert_int_eq(
+        wait_reply(world,
+                   executor_storage_delete(world->client, &spec.storage, callback(world), &err),
+                   &err),
+        STATUS_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(unknown_names_are_not_found)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    struct executor_sandbox_spec spec = default_spec(world);
+    spec.image.bytes[0] ^= 1;
+    ck_assert_int_eq(
+        wait_reply(world, executor_sandbox_create(world->client, &spec, callback(world), &err),
+                   &err),
+        STATUS_NOT_FOUND);
+    ck_assert_int_eq(
+        wait_reply(world,
+                   executor_sandbox_destroy(world->client, &spec.id, true, callback(world), &err),
+                   &err),
+        STATUS_NOT_FOUND);
+    ck_assert_int_eq(wait_reply(world,
+                                executor_run_kill(world->client, 99999, EXECUTOR_KILL_ASKED,
+                                                  callback(world), &err),
+                                &err),
+                     STATUS_NOT_FOUND);
+    reply_ok(world, executor_image_exists(world->client, &spec.image, callback(world), &err), &err);
+    ck_assert(!world->reply.exists);
+    reply_ok(world, executor_image_exists(world->client, &world->image, callback(world), &err),
+             &err);
+    ck_assert(world->reply.exists);
+}
+END_TEST
+
+START_TEST(a_message_outside_the_table_ends_the_connection)
+{
+    SKIP_WITHOUT_WORLD();
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    memcpy(addr.sun_path, world->socket, strlen(world->socket) + 1);
+    static const uint8_t bad[][16] = {
+        {2, 0, 0, 0, 1, 0, 0, 0},             /* SANDBOX_CREATE before HELLO */
+        {1, 0, 0, 0, 0, 0, 0, 0, 1},          /* call 0 */
+        {99, 0, 0, 0, 1, 0, 0, 0, 1},         /* no such type */
+        {1, 0, 4, 0, 1, 0, 0, 0, 1, 0, 0, 0}, /* unknown flag */
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        uint8_t answer[64];
+        ck_assert_int_eq(connect(fd, (const struct sockaddr *)&addr, sizeof addr), 0);
+        ck_assert_int_eq(send(fd, bad[i], 16, 0), 16);
+        ssize_t n = recv(fd, answer, sizeof answer, 0);
+        ck_assert_msg(n <= 0, "message %zu was answered", i);
+    }
+    /* And the daemon goes on. */
+    struct error err;
+    reply_ok(world, executor_list(world->client, EXECUTOR_LIST_IMAGES, 0, callback(world), &err),
+             &err);
+    ck_assert_uint_eq(world->reply.list.total, 1);
+}
+END_TEST
+
+START_TEST(a_peer_with_another_uid_is_refused)
+{
+    SKIP_WITHOUT_WORLD();
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sockaddr_un addr = {.sun_family = AF_UNIX};
+        memcpy(addr.sun_path, world->socket, strlen(world->socket) + 1);
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        /* Even when the file system lets it through. */
+        chmod(world->socket, 0666);
+        chmod(world->dir, 0755);
+        if (setresuid(65534, 65534, 65534) == -1 ||
+            connect(fd, (const struct sockaddr *)&addr, sizeof addr) == -1) {
+            _exit(3);
+        }
+        const uint8_t hello[16] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+        uint8_t answer[64];
+        (void)!send(fd, hello, sizeof hello, MSG_NOSIGNAL);
+        _exit(recv(fd, answer, sizeof answer, 0) > 0 ? 1 : 0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    chmod(world->socket, 0600);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(a_second_executor_refuses)
+{
+    SKIP_WITHOUT_WORLD();
+    pid_t pid = start_daemon(world);
+    int status;
+    waitpid(pid, &status, 0);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+END_TEST
+
+START_TEST(leftovers_of_a_killed_executor_are_removed)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    struct executor_sandbox_spec spec = default_spec(world);
+    create(world, &spec);
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[3] = {null_fd, null_fd, null_fd};
+    start(world, &spec, "sleep 1000 & sleep 1000", 1000, 0, fds);
+    usleep(200000);
+    ck_assert_uint_ge(count_sandbox_processes(&(pid_t){0}), 2);
+    kill(world->daemon, SIGKILL);
+    waitpid(world->daemon, NULL, 0);
+    executor_client_close(world->client);
+    world->daemon = start_daemon(world);
+    connect_client(world);
+    ck_assert(sandbox_processes_vanish());
+    reply_ok(world, executor_list(world->client, EXECUTOR_LIST_STORAGES, 0, callback(world), &err),
+             &err);
+    ck_assert_uint_eq(world->reply.list.total, 0);
+    reply_ok(world, executor_image_exists(world->client, &world->image, callback(world), &err),
+             &err);
+    ck_assert(world->reply.exists);
+    spec = default_spec(world);
+    create(world, &spec);
+    destroy(world, &spec);
+}
+END_TEST
+
+START_TEST(many_sandboxes_leave_nothing_behind)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    enum { N = 40 };
+    struct executor_sandbox_spec specs[N];
+    char text[64];
+    for (int i = 0; i < N; i++) {
+        specs[i] = default_spec(world);
+        create(world, &specs[i]);
+    }
+    for (int i = 0; i < N; i += 7) {
+        run_script(world, &specs[i], "echo $$", 1000, text, sizeof text);
+    }
+    reply_ok(world, executor_list(world->client, EXECUTOR_LIST_SANDBOXES, 0, callback(world), &err),
+             &err);
+    ck_assert_uint_eq(world->reply.list.total, N);
+    for (int i = 0; i < N; i++) {
+        destroy(world, &specs[i]);
+    }
+    reply_ok(world, executor_list(world->client, EXECUTOR_LIST_SANDBOXES, 0, callback(world), &err),
+             &err);
+    ck_assert_uint_eq(world->reply.list.total, 0);
+    ck_assert(sandbox_processes_vanish());
+}
+END_TEST
+
+Suite *suite_sandbox(void)
+{
+    Suite *s = suite_create("executor sandboxes");
+    TCase *t = tcase_create("live");
+    tcase_set_timeout(t, 60);
+    tcase_add_unchecked_fixture(t, set_up, tear_down);
+    tcase_add_test(t, user_has_no_power_and_root_has_only_its_own);
+    tcase_add_test(t, only_the_given_descriptors_and_directories_are_there);
+    tcase_add_test(t, exit_codes_and_signals_are_told_apart);
+    tcase_add_test(t, start_failures_say_where);
+    tcase_add_test(t, memory_over_the_limit_is_told_as_oom);
+    tcase_add_test(t, forks_over_the_limit_are_counted);
+    tcase_add_test(t, disk_over_the_limit_fails);
+    tcase_add_test(t, kill_ends_the_whole_tree);
+    tcase_add_test(t, background_process_outlives_its_run_unless_told);
+    tcase_add_test(t, half_close_is_end_of_file);
+    tcase_add_test(t, long_command_arrives_whole);
+    tcase_add_test(t, terminal_has_its_size_and_is_resized);
+    tcase_add_test(t, proxy_socket_leads_to_us);
+    tcase_add_test(t, writable_root_keeps_the_image_as_it_is);
+    tcase_add_test(t, storage_survives_its_sandbox_and_snapshots_copy_it);
+    tcase_add_test(t, unknown_names_are_not_found);
+    tcase_add_test(t, a_message_outside_the_table_ends_the_connection);
+    tcase_add_test(t, a_peer_with_another_uid_is_refused);
+    tcase_add_test(t, a_second_executor_refuses);
+    tcase_add_test(t, many_sandboxes_leave_nothing_behind);
+    tcase_add_test(t, leftovers_of_a_killed_executor_are_removed);
+    suite_add_tcase(s, t);
+    return s;
+}
