@@ -9,6 +9,29 @@ static const char *text_of(const cJSON *json, const char *key)
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
+struct str vector_text(const cJSON *json, const char *key, struct arena *arena)
+{
+    const char *text = text_of(json, key);
+    char *out = arena_strdup(arena, text);
+    size_t len = 0;
+    while (out && *text) {
+        bool hidden = strncmp(text, "\xEE\x80\x80", 3) == 0;
+        out[len++] = hidden ? '\0' : *text;
+        text += hidden ? 3 : 1;
+    }
+    return str_make(out, len);
+}
+
+void vector_hide_nul(char *text)
+{
+    for (; *text; text++) {
+        if (text[0] == '\\' && strncmp(text + 1, "u0000", 5) == 0) {
+            text[2] = 'E';
+        }
+        text += text[0] == '\\' && text[1];
+    }
+}
+
 static int digit_of(char c)
 {
     static const char alphabet[] =
@@ -84,7 +107,7 @@ bool vector_value_make(const cJSON *json, struct arena *arena, struct policy_val
         memcpy(&d, &bits, sizeof d);
         *ret = policy_double(d);
     } else if (cstr_eq(t, "string")) {
-        *ret = policy_cstring(v);
+        *ret = policy_string(vector_text(json, "v", arena));
     } else if (cstr_eq(t, "bytes")) {
         *ret = policy_bytes(decode_base64(v, arena));
     } else if (cstr_eq(t, "list")) {
