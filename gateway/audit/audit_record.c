@@ -416,6 +416,70 @@ void audit_record_end(const struct request *r, enum call_end end, struct buf *ou
     end_entry(&j);
 }
 
+static void put_http_common(struct json_out *j, const struct gateway *g,
+                            const struct audit_http *facts)
+{
+    json_key(j, "common");
+    json_begin_object(j);
+    put_time(j, "startedAt", gateway_wall_ns(g));
+    json_member_string(j, "status", facts->is_allowed ? "ALLOWED" : "DENIED");
+    json_member_string(j, "mode", "HTTP");
+    json_key(j, "reason");
+    json_begin_object(j);
+    json_member_string(j, "type", facts->reason_type);
+    json_end_object(j);
+    put_ref(j, "sessionRef", facts->session);
+    put_ref(j, "userRef", facts->user);
+    json_member_bool(j, "isPublic", true);
+    json_end_object(j);
+}
+
+static void put_http_info(struct json_out *j, const struct audit_http *facts)
+{
+    json_key(j, "info");
+    json_begin_object(j);
+    json_key(j, "http");
+    json_begin_object(j);
+    json_key(j, "request");
+    json_begin_object(j);
+    put_text(j, "method", str_from(facts->method));
+    put_text(j, "path", str_from(facts->path));
+    json_end_object(j);
+    json_key(j, "response");
+    json_begin_object(j);
+    json_member_int(j, "code", facts->http_status);
+    json_end_object(j);
+    json_end_object(j);
+    json_end_object(j);
+}
+
+void audit_record_http(const struct gateway *g, const struct call *call,
+                       const struct audit_http *facts, struct buf *out)
+{
+    struct json_out j = json_out_to(out);
+    begin_record(&j, "core/v1", "AccessLog");
+    json_key(&j, "metadata");
+    json_begin_object(&j);
+    put_id(&j);
+    put_time(&j, "createdAt", gateway_wall_ns(g));
+    put_ref(&j, "actorRef", facts->session);
+    json_end_object(&j);
+    json_key(&j, "entry");
+    json_begin_object(&j);
+    put_http_common(&j, g, facts);
+    put_http_info(&j, facts);
+    json_end_object(&j);
+    json_key(&j, "cordium");
+    json_begin_object(&j);
+    json_member_string(&j, "event", "DECISION");
+    put_ref(&j, "credentialRef", facts->credential);
+    if (call) {
+        put_text(&j, "peer", str_from(call_origin(call)->peer));
+        put_text(&j, "userAgent", call_header(call, "user-agent"));
+    }
+    end_entry(&j);
+}
+
 void audit_record_daemon(const char *event, const char *version, const char *config_sha256,
                          const char *detail, int64_t wall_ns, struct buf *out)
 {

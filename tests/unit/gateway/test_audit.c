@@ -422,6 +422,30 @@ START_TEST(the_end_says_how_it_ended)
 }
 END_TEST
 
+START_TEST(a_login_over_plain_http_has_a_record)
+{
+    struct actor_fixture f;
+    struct buf record;
+    fixture_open(&f);
+    struct request *r = fixture_request(&f, "/octelium.api.main.cordium.v1.MainService/GetSpace");
+    struct audit_http facts = {.method = "POST",
+                               .path = "/oauth2/token",
+                               .is_allowed = true,
+                               .reason_type = "LOGIN",
+                               .http_status = 200,
+                               .user = r->actor.user,
+                               .session = r->actor.session};
+    buf_init(&record, 65536);
+    audit_record_http(&f.gateway, &f.call, &facts, &record);
+    const struct tree_node *root = parse(&f, &record);
+    ck_assert_str_eq(text_at(root, "entry/common/userRef/name"), "ann");
+    ck_assert_str_eq(text_at(root, "entry/info/http/request/path"), "/oauth2/token");
+    ck_assert_str_eq(text_at(root, "cordium/peer"), "192.0.2.7:4711");
+    buf_free(&record);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(times_are_written_as_protobuf_writes_them)
 {
     char text[WALL_TIME_TEXT_SIZE];
@@ -457,6 +481,7 @@ Suite *suite_audit(void)
     tcase_add_test(t, an_unauthenticated_and_an_unknown_call_have_records_too);
     tcase_add_test(t, secrets_never_appear);
     tcase_add_test(t, the_end_says_how_it_ended);
+    tcase_add_test(t, a_login_over_plain_http_has_a_record);
     tcase_add_test(t, times_are_written_as_protobuf_writes_them);
     suite_add_tcase(s, t);
     return s;
