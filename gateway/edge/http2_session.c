@@ -308,8 +308,10 @@ static int on_frame_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *
         return 0;
     }
     call->is_sent = true;
-    if (!call->input_ended) {
-        /* RFC 9113 §8.1: answered early, the rest of the request is not wanted. */
+    if (!call->input_ended && call->kind != CALL_KIND_BIDI) {
+        /* RFC 9113 §8.1: answered early, the rest of the request is not wanted. A client of a
+         * two-way stream ends its side when it has read our end; grpclib forgets what it has not
+         * read yet when a reset comes with it. */
         return nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
                                          NGHTTP2_NO_ERROR);
     }
