@@ -130,7 +130,7 @@ static const struct {
     {"kind: User\nmetadata: {name: ann}\nspec: {type: HUMAN, groups: [nope]}\n",
      "Group 'nope' does not exist"},
     {"kind: Credential\nmetadata: {name: cred}\nspec: {type: AUTH_TOKEN, user: nope}\n",
-     "User 'nope' does not exist"},
+     "nope does not exist"},
     {"kind: Group\nmetadata: {name: dev}\nspec: {authorization: {inlinePolicies: [{name: x, spec: "
      "{rules: [{effect: DENY, condition: {match: '1 +'}}]}}]}}\n",
      "inlinePolicies[0]"},

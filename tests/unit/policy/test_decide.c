@@ -452,7 +452,7 @@ static const struct {
     {{.effect = POLICY_ALLOW, .condition = COND_OF(ANY, COND_MATCH("ctx.size > 1"), COND_ALWAYS)},
      POLICY_E_NO_SUCH_OVERLOAD},
     {{.effect = POLICY_ALLOW, .condition = COND_NOT("net.isPrivateIP(ctx.header)")},
-     POLICY_E_INVALID_ARGUMENT},
+     POLICY_E_CONVERSION},
 };
 
 /* The header of the last case says "no such key": an engine that reads its own error texts would
