@@ -151,7 +151,7 @@ static int create_membership(struct request *r, Cordium__Membership **ret, struc
 {
     const Cordium__CreateMembershipRequest *asked =
         (const Cordium__CreateMembershipRequest *)r->message;
-    Cordium__Membership__Spec__Role role;
+    Cordium__Membership__Spec__Role role = CORDIUM__MEMBERSHIP__SPEC__ROLE__UNKNOWN;
     Core__User *user = NULL;
     int status = role_asked((int)asked->role, &role, err);
     if (!status) {
@@ -300,7 +300,7 @@ static int update_membership(struct request *r, const ProtobufCMessage **ret, st
         return status;
     }
     Cordium__Membership *m = (Cordium__Membership *)next;
-    Cordium__Membership__Spec__Role role;
+    Cordium__Membership__Spec__Role role = CORDIUM__MEMBERSHIP__SPEC__ROLE__UNKNOWN;
     status = role_asked((int)m->spec->role, &role, err);
     if (!status && role != target_of(r)->spec->role) {
         status = check_role_change(r, role, err);
