@@ -336,6 +336,10 @@ static void deliver_end(struct call *call)
 void call_input_end(struct call *call)
 {
     call->input_ended = true;
+    /* A handler that resumed has messages waiting for the next flush: they come before the end. */
+    if (call->in.len > 0 && !call->is_finished && !call->is_paused && call_can_stream(call)) {
+        deliver_kept(call);
+    }
     deliver_end(call);
 }
 

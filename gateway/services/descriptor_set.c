@@ -155,6 +155,9 @@ static enum kind kind_of_field(enum kind holder, uint64_t number, bool *ret_is_d
 static bool defines(struct str definition, struct str name)
 {
     enum kind kind = KIND_FILE;
+    if (name.len == 0 || name.ptr[name.len - 1] == '.') {
+        return false;
+    }
     for (unsigned depth = 0; depth < NESTING_MAX && name.len > 0; depth++) {
         struct str part = cut_part(&name);
         struct bytes in = bytes_over(definition.ptr, definition.len);
@@ -190,7 +193,7 @@ const struct descriptor_file *descriptor_set_symbol(const struct descriptor_set 
             }
             rest = str_make(full_name.ptr + n + 1, full_name.len - n - 1);
         }
-        if (rest.len > 0 && defines(file->bytes, rest)) {
+        if (defines(file->bytes, rest)) {
             return file;
         }
     }

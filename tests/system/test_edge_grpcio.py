@@ -67,6 +67,9 @@ def run(where, channel):
     check(where + ' client stream of nothing', channel.stream_unary(SERVICE + 'Collect')(iter([])) == b'0 messages, 0 bytes')
     sent = [b'%d' % i * 100 for i in range(3000)]
     check(where + ' bidi, all at once', list(channel.stream_stream(SERVICE + 'Bidi')(iter(sent))) == sent)
+    sent = [b'%d' % i * 60000 for i in range(40)]
+    for i in range(5):
+        check(where + ' bidi, large messages and pauses', list(channel.stream_stream(SERVICE + 'Bidi')(iter(sent))) == sent)
     go = threading.Semaphore(1)
 
     def ping():
