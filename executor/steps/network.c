@@ -157,10 +157,11 @@ static int forwarding_ensure(struct network *net, struct error *err)
     return 0;
 }
 
-/* Called when our table is gone. With another instance left, its mark keeps the memory. */
+/* Called when our table is gone. Another instance that has a mark needs forwarding still and will
+ * put it back in its turn; one without has had no link yet, or found forwarding on anyway. */
 static void forwarding_restore(struct network *net)
 {
-    if (net->forwarding_was_off && !answer_has(net, "list tables", "inet cordium-")) {
+    if (net->forwarding_was_off && !answer_has(net, "list chains", NETWORK_FORWARDING_MARK)) {
         struct error ignored;
         (void)forwarding_write(false, &ignored); /* nothing better to do while stopping */
     }

@@ -74,6 +74,14 @@ static void loopback_up(void)
     close(fd);
 }
 
+/* A new namespace begins with the setting of the machine's own. */
+static void forwarding_off(void)
+{
+    int fd = open("/proc/sys/net/ipv4/ip_forward", O_WRONLY | O_CLOEXEC);
+    ck_assert_int_eq(write(fd, "0", 1), 1);
+    close(fd);
+}
+
 static void default_route(uint32_t gateway)
 {
     struct rtentry route = {.rt_flags = RTF_UP | RTF_GATEWAY};
@@ -99,6 +107,7 @@ static void world_open(struct world *w, struct network_config config)
     w->home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     w->host = netns_make(-1);
     loopback_up();
+    forwarding_off();
     ck_assert_int_eq(network_wire_open(&w->wire, &w->err), 0);
     for (int i = 0; i < 2; i++) {
         struct network_wire_pair pair = {.host_name = i ? "out1" : "out0",
@@ -488,6 +497,36 @@ START_TEST(forwarding_is_put_back_at_close_and_after_a_crash)
 }
 END_TEST
 
+START_TEST(forwarding_outlives_an_instance_that_another_needs_it_with)
+{
+    struct world w;
+    if (!can_run()) {
+        return;
+    }
+    world_open(&w, config_of());
+    struct network_config second = {.instance = "second"}, idle = {.instance = "idle"};
+    struct network *other = NULL, *unused = NULL;
+    struct network_policy policy = {.mode = NETWORK_MODE_RULES,
+                                    .default_action = NETWORK_ACTION_ALLOW_PUBLIC};
+    struct network_link *link;
+    ck_assert_int_eq(network_open(&second, &other, &w.err), 0);
+    ck_assert_int_eq(network_open(&idle, &unused, &w.err), 0);
+    network_release(attach(&w, 0, policy));
+    ck_assert_int_eq(network_attach(other, w.sandbox[1], &policy, &link, &w.err), 0);
+    listen_in(&w, w.outside[0], INADDR_ANY, 443);
+    assert_connects(&w, w.sandbox[1], PUBLIC_HOST, 443); /* the first instance lets it pass */
+    network_close(w.net);
+    w.net = NULL;
+    ck_assert(forwarding_is_on());
+    assert_connects(&w, w.sandbox[1], PUBLIC_HOST, 443);
+    network_release(link);
+    network_close(other);
+    ck_assert(!forwarding_is_on()); /* though an idle instance is left */
+    network_close(unused);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(range_in_use_on_the_host_is_refused)
 {
     struct world w;
@@ -621,6 +660,7 @@ Suite *suite_network(void)
     tcase_add_test(c, prepared_and_released_links_are_refused_everything);
     tcase_add_test(c, addresses_are_given_out_again_after_the_namespace_is_gone);
     tcase_add_test(c, forwarding_is_put_back_at_close_and_after_a_crash);
+    tcase_add_test(c, forwarding_outlives_an_instance_that_another_needs_it_with);
     tcase_add_test(c, range_in_use_on_the_host_is_refused);
     tcase_add_test(c, sandbox_has_no_ipv6_address);
     tcase_add_test(c, largest_policy_is_accepted);
