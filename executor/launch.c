@@ -1,3 +1,4 @@
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -104,6 +105,24 @@ static void launcher_handle(struct executor *ex, struct source *source, uint32_t
     }
 }
 
+/* /etc/hosts of builds: what the config says, and the host's own loopback (of which a build sees
+ * the ports that the config lists) under a name. False when it does not fit. */
+static bool make_hosts(const struct executor *ex, char *ret, size_t size)
+{
+    char service[INET_ADDRSTRLEN] = "";
+    if (ex->network) {
+        struct in_addr in = {.s_addr = htonl(network_service_address(ex->network))};
+        (void)inet_ntop(AF_INET, &in, service, sizeof service);
+    }
+    int n = snprintf(ret, size, "%s%s%s%s", ex->config->build_hosts,
+                     ex->config->build_hosts[0] ? "\n" : "", service,
+                     service[0] ? "\thost.cordium.internal\n" : "");
+    for (char *c = strchr(ret, ','); c; c = strchr(c, ',')) {
+        *c = '\n';
+    }
+    return n >= 0 && (size_t)n < size;
+}
+
 int launcher_start(struct executor *ex, struct launcher *launcher, bool is_build,
                    const char *resolvers, struct error *err)
 {
@@ -122,10 +141,9 @@ int launcher_start(struct executor *ex, struct launcher *launcher, bool is_build
     AUTO_FD int theirs = pair[1];
     find_program(ex->config, path, sizeof path);
     char hosts[4096];
-    (void)snprintf(hosts, sizeof hosts, "%s%s", ex->config->build_hosts,
-                   ex->config->build_hosts[0] ? "\n" : "");
-    for (char *c = strchr(hosts, ','); c; c = strchr(c, ',')) {
-        *c = '\n';
+    if (!make_hosts(ex, hosts, sizeof hosts)) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "build_hosts is longer than %zu bytes",
+                         sizeof hosts);
     }
     const char *argv[] = {path,
                           is_build ? "build" : "workspace",

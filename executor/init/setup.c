@@ -212,12 +212,14 @@ static int mount_sys(struct setup *s)
 
 static int mount_etc(struct setup *s)
 {
+    /* The template's /etc/hosts of builds has the names that the config gives them. */
+    bool is_build = s->request->flags & LAUNCH_BUILD;
     bool is_plain = strcmp(s->request->hostname, "cordium") == 0;
     const struct {
         const char *source;
         const char *target;
     } files[] = {
-        {is_plain ? "/etc/hosts" : "/tmpfs/etc/hosts", "etc/hosts"},
+        {is_plain || is_build ? "/etc/hosts" : "/tmpfs/etc/hosts", "etc/hosts"},
         {is_plain ? "/etc/hostname" : "/tmpfs/etc/hostname", "etc/hostname"},
         {s->request->flags & LAUNCH_RESOLVERS ? "/etc/resolv.conf" : "/etc/resolv.none",
          "etc/resolv.conf"},

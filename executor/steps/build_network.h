@@ -4,12 +4,13 @@
 #include "executor/config.h"
 #include "executor/steps/network.h"
 
-/* The network of a build, from the executor's config alone: an allow list, or everything public
- * when there is none, and chosen ports of the host's loopback (a registry). */
+/* The network of a build, from the executor's config alone: an allow list and the host's resolvers,
+ * or everything public when there is none, and chosen ports of the host's loopback (a registry). */
 struct build_network {
     struct network_policy policy;
-    struct network_rule rule;
+    struct network_rule rules[2];
     struct network_cidr cidrs[CONFIG_ALLOW_MAX];
+    struct network_cidr resolvers[NETWORK_RESOLVERS_MAX];
 };
 
 /* Fills *build; the result points into it and into the config. */

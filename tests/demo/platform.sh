@@ -68,7 +68,7 @@ executorSocket: $folder/run/executor.sock
 listen:
   port: ${GATEWAY_PORT:-0}
 build:
-  mirrors: ["docker.io=127.0.0.1:$registry_port,insecure"]
+  mirrors: ["docker.io=host.cordium.internal:$registry_port,insecure"]
 CONF
     [ ! -f "${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" ] ||
         echo "  caBundle: ${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" >>"$folder/gateway.yaml"
