@@ -24,6 +24,7 @@ enum {
     SHELL_COUNT = sizeof SHELLS / sizeof SHELLS[0],
     SPEC_ARENA_CAP_BYTES = 4 * 1024 * 1024, /* argv and env of one run, 2 MiB at most */
     STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024,
+    COMMAND_ARGUMENT_MAX_BYTES = 120 * 1024, /* under the kernel's limit for one string */
 };
 
 struct exec_run {
@@ -42,6 +43,7 @@ struct exec_run {
     struct buf input;
     bool is_input_closing;
     bool is_input_polled;
+    bool has_long_command;
 
     uv_timer_t *drain_timer;
     bool is_start_pending;
@@ -545,6 +547,20 @@ static int start_attempt(struct exec_run *run, struct error *err)
     return rc;
 }
 
+/* A command that is too long for an argument goes ahead of the input. head reads no byte too many:
+ * what follows is the command's own input. */
+static int send_long_command(struct exec_run *run, const struct exec_run_spec *spec)
+{
+    size_t n = strlen(spec->command);
+    run->spec.command = arena_printf(&run->arena, "eval \"$(head -c %zu)\"", n);
+    if (!run->spec.command) {
+        return -1;
+    }
+    buf_add(&run->input, spec->command, n);
+    run->is_input_closing = !spec->has_stdin;
+    return 0;
+}
+
 static const char *const *copy_list(struct arena *arena, const char *const *from, size_t count)
 {
     const char **list = arena_calloc(arena, count + 1, sizeof *list);
@@ -563,7 +579,13 @@ static int copy_spec(struct exec_run *run, const struct exec_run_spec *spec)
     run->spec.argv = copy_list(&run->arena, spec->argv, spec->argc);
     run->spec.env = copy_list(&run->arena, spec->env, spec->env_count);
     run->spec.cwd = arena_strdup(&run->arena, spec->cwd ? spec->cwd : "");
-    run->spec.command = arena_strdup(&run->arena, spec->command ? spec->command : "");
+    run->spec.command = "";
+    run->has_long_command = spec->command && strlen(spec->command) > COMMAND_ARGUMENT_MAX_BYTES;
+    if (run->has_long_command) {
+        run->spec.has_stdin = true;
+    } else if (spec->command) {
+        run->spec.command = arena_strdup(&run->arena, spec->command);
+    }
     run->shell_index = spec->shell && *spec->shell > 0 ? (*spec->shell - 1) % SHELL_COUNT : 0;
     return run->spec.argv && run->spec.env && run->spec.cwd && run->spec.command ? 0 : -1;
 }
@@ -583,8 +605,14 @@ int exec_run_start(struct gateway *g, const struct exec_run_spec *spec,
     int rc = copy_spec(run, spec)
                  ? error_set(err, STATUS_RESOURCE_EXHAUSTED, "start a program: no memory")
                  : make_input(run, err);
+    if (!rc && run->has_long_command && send_long_command(run, spec)) {
+        rc = error_set(err, STATUS_RESOURCE_EXHAUSTED, "start a program: no memory");
+    }
     if (!rc) {
         rc = start_attempt(run, err);
+    }
+    if (!rc) {
+        pump_input(run);
     }
     if (rc) {
         run_free(run);

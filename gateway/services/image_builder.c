@@ -407,7 +407,7 @@ static int create_sandbox(struct image_build *build, struct error *err)
         .limits = build_limits(g, &build->arena),
         .uid = 1000, /* nobody runs as it: the image program is uid 0 of the sandbox */
         .gid = 1000,
-        .home = "/root",
+        .home = "/build/home",
         .hostname = "build",
         .capabilities = UINT64_MAX, /* cut to what the executor gives the build profile */
         .network = {.mode = EXECUTOR_NETWORK_BUILD},

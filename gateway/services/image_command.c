@@ -85,7 +85,7 @@ static void make_env(struct maker *m)
     const struct gateway_config *c = m->config;
     workspace_env_init(&m->env, m->arena);
     workspace_env_set(&m->env, "PATH", BUILD_PATH);
-    workspace_env_set(&m->env, "HOME", "/root");
+    workspace_env_set(&m->env, "HOME", "/build/home");
     workspace_env_set(&m->env, "LANG", "C.UTF-8");
     if (c->build.proxy) {
         workspace_env_set(&m->env, "http_proxy", c->build.proxy);
