@@ -236,6 +236,28 @@ static void *request_begin(void *owner, struct call *call)
     return r;
 }
 
+struct request *request_begin_http(struct gateway *g, struct call *call)
+{
+    struct request *r = calloc(1, sizeof *r);
+    if (!r) {
+        return NULL;
+    }
+    r->gateway = g;
+    r->call = call;
+    r->holds = 1;
+    r->started_ns = gateway_monotonic_ns(g);
+    r->started_at_ns = gateway_wall_ns(g);
+    arena_init(&r->arena, REQUEST_ARENA_MAX_BYTES);
+    arena_init(&r->message_arena, MESSAGE_ARENA_MAX_BYTES);
+    make_id(r->id);
+    /* It has no stages, and writes its own audit lines. */
+    r->stage = STAGE_COUNT;
+    r->is_recorded = true;
+    call_add_header(call, "x-request-id", str_from(r->id));
+    call_set_state(call, r);
+    return r;
+}
+
 static void deliver_later_message(struct request *r, struct str bytes)
 {
     if (!r->on_message) {

@@ -153,6 +153,11 @@ void request_fail(struct request *r, const struct error *err);
 void request_fail_with(struct request *r, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* For a plain HTTP call that is answered later, with call_http_reply(r->call, …) unless
+ * request_is_over(r): no stage runs, and the call's end frees it as it does every request. NULL when
+ * there is no memory; then nothing happened. */
+struct request *request_begin_http(struct gateway *g, struct call *call);
+
 /* Keeps the request alive across an asynchronous wait (executor, fsync). The one who waits checks
  * request_is_over() when called back and then lets go; the last one frees. */
 void request_hold(struct request *r);

@@ -345,6 +345,9 @@ int session_open(struct gateway *g, const struct session_login *login, struct ar
     struct session_settings settings;
     int status = session_settings_load(g, login->user, type == CORE__SESSION__STATUS__TYPE__CLIENT,
                                        arena, &settings, err);
+    if (!status && login->tokens == SESSION_SHORT) {
+        settings.session_seconds = settings.access_seconds;
+    }
     if (!status) {
         status = check_session_quota(g, login->user, settings.sessions_max, arena, err);
     }

@@ -1,6 +1,8 @@
 /* POST /oauth2/token; declared in auth_service.h. */
 #include <string.h>
 
+#include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_record.h"
 #include "gateway/identity/credential.h"
 #include "gateway/identity/scope.h"
 #include "gateway/identity/session.h"
@@ -13,7 +15,7 @@
 enum {
     FORM_BYTES_MAX = 64 * 1024,
     REPLY_BYTES_MAX = 4096,
-    ARENA_BYTES_MAX = 4 * 1024 * 1024,
+    RECORD_BYTES_MAX = 64 * 1024,
 };
 
 /* What a client sends, decoded. NULL: not sent. */
@@ -101,17 +103,24 @@ static bool parse_form(struct str body, struct arena *arena, struct token_form *
     return true;
 }
 
-static void reply_json(struct call *call, int http_status, struct buf *json)
+/* The answer, while its audit line is on the way to the disk. Lives in the request's arena. */
+struct token_answer {
+    struct request *r;
+    struct audit_http facts;
+    struct str json;
+};
+
+static struct str keep_json(struct request *r, struct buf *json)
 {
-    call_add_header(call, "cache-control", STR("no-store"));
-    if (json->failed) {
-        call_http_reply(call, 500, "application/json", STR("{\"error\":\"server_error\"}"));
-        return;
-    }
-    call_http_reply(call, http_status, "application/json", buf_str(json));
+    const char *copy =
+        json->failed ? NULL : arena_strndup(&r->arena, (const char *)json->ptr, json->len);
+    struct str kept = copy ? str_make(copy, json->len) : STR("{\"error\":\"server_error\"}");
+    buf_free(json);
+    return kept;
 }
 
-static void reply_error(struct call *call, int http_status, const char *code, const char *text)
+static void refuse(struct token_answer *a, int http_status, const char *reason, const char *code,
+                   const char *text)
 {
     struct buf json;
     buf_init(&json, REPLY_BYTES_MAX);
@@ -120,33 +129,34 @@ static void reply_error(struct call *call, int http_status, const char *code, co
     json_member_string(&j, "error", code);
     json_member_string(&j, "error_description", text);
     json_end_object(&j);
-    reply_json(call, http_status, &json);
-    buf_free(&json);
+    a->json = keep_json(a->r, &json);
+    a->facts.http_status = http_status;
+    a->facts.reason_type = reason;
 }
 
 /* Section 5.2: the client's fault is 400 or 401, ours 500 or 503, so that clients know what to
  * retry. */
-static void reply_failure(struct call *call, const struct error *err)
+static void refuse_for(struct token_answer *a, const struct error *err)
 {
     switch (err->status) {
     case STATUS_UNAUTHENTICATED:
-        reply_error(call, 401, "invalid_client", err->text);
+        refuse(a, 401, "UNAUTHENTICATED", "invalid_client", err->text);
         return;
     case STATUS_INVALID_ARGUMENT:
-        reply_error(call, 400, "invalid_scope", err->text);
+        refuse(a, 400, "MALFORMED", "invalid_scope", err->text);
         return;
     case STATUS_PERMISSION_DENIED:
-        reply_error(call, 400, "unauthorized_client", err->text);
+        refuse(a, 400, "DENIED", "unauthorized_client", err->text);
         return;
     case STATUS_UNAVAILABLE:
-        reply_error(call, 503, "temporarily_unavailable", "Try again later");
+        refuse(a, 503, "UNAVAILABLE", "temporarily_unavailable", "Try again later");
         return;
     default:
-        reply_error(call, 500, "server_error", "Internal error");
+        refuse(a, 500, "INTERNAL", "server_error", "Internal error");
     }
 }
 
-static void reply_token(struct call *call, struct session_tokens *tokens)
+static void grant_tokens(struct token_answer *a, struct session_tokens *tokens)
 {
     struct buf json;
     buf_init(&json, REPLY_BYTES_MAX);
@@ -156,8 +166,10 @@ static void reply_token(struct call *call, struct session_tokens *tokens)
     json_member_string(&j, "token_type", "Bearer");
     json_member_int(&j, "expires_in", tokens->access_seconds);
     json_end_object(&j);
-    reply_json(call, 200, &json);
-    buf_free(&json);
+    a->json = keep_json(a->r, &json);
+    a->facts.http_status = 200;
+    a->facts.is_allowed = true;
+    a->facts.reason_type = "LOGIN";
     secret_wipe(&tokens->access);
     secret_wipe(&tokens->refresh);
 }
@@ -185,9 +197,11 @@ static int split_scopes(char *text, struct arena *arena, const char ***ret, size
     return 0;
 }
 
-static int open_session(struct gateway *g, struct call *call, const struct token_form *form,
-                        struct arena *arena, struct session_tokens *tokens, struct error *err)
+static int open_session(struct token_answer *a, const struct token_form *form,
+                        struct session_tokens *tokens, struct error *err)
 {
+    struct gateway *g = a->r->gateway;
+    struct arena *arena = &a->r->arena;
     Core__Credential *credential = NULL;
     Core__User *user = NULL;
     int status = credential_open(g, TOKEN_CLIENT_SECRET, str_from(form->client_secret), arena,
@@ -195,14 +209,16 @@ static int open_session(struct gateway *g, struct call *call, const struct token
     if (status) {
         return status;
     }
+    a->facts.credential = credential;
+    a->facts.user = user;
     if (!cstr_eq(credential->status->id, form->client_id)) {
         return error_set(err, STATUS_UNAUTHENTICATED, "client_id and client_secret do not match");
     }
     struct session_login login = {
         .user = user,
         .credential = credential,
-        .user_agent = call_header(call, "user-agent"),
-        .peer = call_origin(call)->peer,
+        .user_agent = call_header(a->r->call, "user-agent"),
+        .peer = call_origin(a->r->call)->peer,
         .tokens = SESSION_SHORT,
     };
     const char **scopes = NULL;
@@ -212,46 +228,103 @@ static int open_session(struct gateway *g, struct call *call, const struct token
     if (!status) {
         status = session_open(g, &login, arena, &session, tokens, err);
     }
-    return status ? status : credential_count_use(g, credential, arena, err);
+    if (!status) {
+        status = credential_count_use(g, credential, arena, err);
+        a->facts.session = session;
+    }
+    return status;
 }
 
-/* Checks the form and opens the session inside a transaction. */
-static void grant(struct gateway *g, struct call *call, struct token_form *form,
-                  struct arena *arena)
+/* Opens the session inside a transaction. */
+static void serve_grant(struct token_answer *a, const struct token_form *form)
 {
+    struct store *store = a->r->gateway->store;
     struct error err = {0};
     struct session_tokens tokens = {0};
-    int status = store_begin(g->store, &err);
+    int status = store_begin(store, &err);
     if (!status) {
-        status = open_session(g, call, form, arena, &tokens, &err);
+        status = open_session(a, form, &tokens, &err);
         if (!status) {
-            status = store_commit(g->store, &err);
+            status = store_commit(store, &err);
         }
         if (status) {
-            store_rollback(g->store);
+            a->facts.session = NULL;
+            store_rollback(store);
         }
     }
     if (status) {
-        reply_failure(call, &err);
+        refuse_for(a, &err);
         return;
     }
-    reply_token(call, &tokens);
+    grant_tokens(a, &tokens);
+}
+
+static void send_answer(struct token_answer *a)
+{
+    if (!request_is_over(a->r)) {
+        call_add_header(a->r->call, "cache-control", STR("no-store"));
+        call_http_reply(a->r->call, a->facts.http_status, "application/json", a->json);
+    }
+}
+
+/* Without its line in the log nobody gets the token, and its session ends unused. */
+static void withdraw(struct token_answer *a)
+{
+    struct error ignored;
+    if (a->facts.session) {
+        (void)session_delete(a->r->gateway, a->facts.session->metadata->uid, &ignored);
+    }
+    refuse(a, 503, "UNAVAILABLE", "temporarily_unavailable", "The audit log cannot be written");
+}
+
+static void on_recorded(void *arg, int status)
+{
+    struct token_answer *a = arg;
+    struct request *r = a->r;
+    if (status) {
+        withdraw(a);
+    }
+    send_answer(a);
+    request_release(r);
+}
+
+static void record(struct token_answer *a)
+{
+    struct buf line;
+    buf_init(&line, RECORD_BYTES_MAX);
+    audit_record_http(a->r->gateway, a->r->call, &a->facts, &line);
+    request_hold(a->r);
+    int status = audit_log_append(a->r->gateway->audit, &line, on_recorded, a);
+    buf_free(&line);
+    if (status) {
+        withdraw(a);
+        send_answer(a);
+        request_release(a->r);
+    }
 }
 
 void oauth2_token_http(struct gateway *g, struct call *call, struct str body)
 {
-    struct arena arena;
-    struct token_form form = {0};
-    arena_init(&arena, ARENA_BYTES_MAX);
-    if (body.len > FORM_BYTES_MAX || !parse_form(body, &arena, &form) || !form.grant_type) {
-        reply_error(call, 400, "invalid_request",
-                    "The body is not a form with grant_type, client_id and client_secret");
-    } else if (strcmp(form.grant_type, "client_credentials") != 0) {
-        reply_error(call, 400, "unsupported_grant_type", "Only client_credentials is served");
-    } else if (!form.client_id || !form.client_secret) {
-        reply_error(call, 401, "invalid_client", "client_id and client_secret are needed");
-    } else {
-        grant(g, call, &form, &arena);
+    struct request *r = request_begin_http(g, call);
+    struct token_answer *a = r ? arena_zalloc(&r->arena, sizeof(*a)) : NULL;
+    if (!a) {
+        call_http_reply(call, 503, "application/json", STR("{\"error\":\"server_error\"}"));
+        return;
     }
-    arena_free(&arena);
+    a->r = r;
+    a->facts.method = "POST";
+    a->facts.path = "/oauth2/token";
+    struct token_form form = {0};
+    if (body.len > FORM_BYTES_MAX || !parse_form(body, &r->arena, &form) || !form.grant_type) {
+        refuse(a, 400, "MALFORMED", "invalid_request",
+               "The body is not a form with grant_type, client_id and client_secret");
+    } else if (strcmp(form.grant_type, "client_credentials") != 0) {
+        refuse(a, 400, "MALFORMED", "unsupported_grant_type", "Only client_credentials is served");
+    } else if (!form.client_id || !form.client_secret) {
+        refuse(a, 401, "UNAUTHENTICATED", "invalid_client",
+               "client_id and client_secret are needed");
+    } else {
+        serve_grant(a, &form);
+    }
+    record(a);
 }

@@ -1,0 +1,199 @@
+#include "tests/unit/gateway/request_harness.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "gateway/audit/audit_log.h"
+#include "gateway/services/auth_service.h"
+
+/* POST /oauth2/token with a real audit log; what the edge would send is caught. */
+
+static struct harness h;
+static uv_loop_t loop;
+static const char *client_id;
+static const char *client_secret;
+
+static int http_status;
+static char body[4096];
+static char headers[1024];
+
+static void catch_head(struct call *call, int status, const struct header *list, size_t count,
+                       int64_t body_bytes)
+{
+    (void)call;
+    (void)body_bytes;
+    http_status = status;
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        n += (size_t)snprintf(headers + n, sizeof headers - n, "%.*s: %.*s\n",
+                              STR_ARG(list[i].name), STR_ARG(list[i].value));
+    }
+}
+
+static void catch_data(struct call *call, struct str first, struct str second)
+{
+    (void)call;
+    (void)second;
+    (void)snprintf(body, sizeof body, "%.*s", STR_ARG(first));
+}
+
+static void catch_end(struct call *call)
+{
+    (void)call;
+}
+
+static const struct call_transport caught_transport = {
+    .name = "test", .send_head = catch_head, .send_data = catch_data, .send_end = catch_end};
+
+static void setup(void)
+{
+    harness_open(&h);
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    h.gateway.loop = &loop;
+    const char *dir = arena_printf(&h.arena, "%s/audit", h.folder);
+    int rc = audit_log_open(&loop, dir, &h.gateway.audit, &h.err);
+    ck_assert_msg(rc == 0, "%s", h.err.text);
+    const char *admin = harness_admin(&h);
+    (void)harness_user(&h, "bot", "WORKLOAD");
+    harness_core(
+        &h, admin, "CreateCredential",
+        "{\"metadata\":{\"name\":\"key\"},\"spec\":{\"type\":\"OAUTH2\",\"user\":\"bot\"}}");
+    harness_expect(&h, 0, "");
+    harness_core(&h, admin, "GenerateCredentialToken", "{\"credentialRef\":{\"name\":\"key\"}}");
+    harness_expect(&h, 0, "");
+    const Core__CredentialToken *t = (const Core__CredentialToken *)h.reply;
+    client_id = t->oauth2_credentials->client_id;
+    client_secret = t->oauth2_credentials->client_secret;
+}
+
+static const char *audit_path(void)
+{
+    return arena_printf(&h.arena, "%s/audit/audit.jsonl", h.folder);
+}
+
+static void teardown(void)
+{
+    audit_log_close(h.gateway.audit);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    (void)unlink(audit_path());
+    (void)rmdir(arena_printf(&h.arena, "%s/audit", h.folder));
+    harness_close(&h);
+}
+
+static void post(const char *form)
+{
+    struct call call = {0};
+    struct connection connection = {0};
+    (void)snprintf(connection.origin.peer, sizeof connection.origin.peer, "192.0.2.7:4711");
+    connection.transport = &caught_transport;
+    call.connection = &connection;
+    call.method = STR("POST");
+    call.path = STR("/oauth2/token");
+    arena_init(&call.arena, 1 << 20);
+    http_status = 0;
+    body[0] = headers[0] = 0;
+    oauth2_token_http(&h.gateway, &call, str_from(form));
+    ck_assert_int_eq(http_status, 0); /* nothing leaves before its audit line */
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_ptr_nonnull(call.state);
+    request_events.gone(call.state, CALL_END_FINISHED);
+    arena_free(&call.arena);
+}
+
+static const char *form_of(const char *id, const char *secret, const char *rest)
+{
+    return arena_printf(&h.arena, "grant_type=client_credentials&client_id=%s&client_secret=%s%s",
+                        id, secret, rest);
+}
+
+START_TEST(client_credentials_give_a_bearer_token_that_works)
+{
+    post(form_of(client_id, client_secret, ""));
+    ck_assert_int_eq(http_status, 200);
+    ck_assert_ptr_nonnull(strstr(headers, "content-type: application/json"));
+    ck_assert_ptr_nonnull(strstr(headers, "cache-control: no-store"));
+    ck_assert_ptr_nonnull(strstr(body, "\"token_type\":\"Bearer\""));
+    ck_assert_msg(strstr(body, "\"expires_in\":14400"), "%s", body);
+    const char *token = strstr(body, "cat_");
+    ck_assert_ptr_nonnull(token);
+    token = arena_strndup(&h.arena, token, strcspn(token, "\""));
+    harness_call(&h, token, "/octelium.api.main.user.v1.MainService/GetStatus", "{}");
+    harness_expect(&h, 0, "");
+    ck_assert_ptr_nonnull(strstr(harness_json(&h), "\"name\":\"bot\""));
+}
+END_TEST
+
+START_TEST(each_try_has_an_audit_line_without_secrets)
+{
+    post(form_of(client_id, client_secret, ""));
+    post(form_of(client_id, "wrong", ""));
+    static char log[65536];
+    FILE *file = fopen(audit_path(), "r");
+    ck_assert_ptr_nonnull(file);
+    size_t n = fread(log, 1, sizeof log - 1, file);
+    (void)fclose(file);
+    log[n] = 0;
+    ck_assert_ptr_nonnull(strstr(log, "LOGIN"));
+    ck_assert_ptr_nonnull(strstr(log, "UNAUTHENTICATED"));
+    ck_assert_ptr_null(strstr(log, "csec_"));
+    ck_assert_ptr_null(strstr(log, "cat_"));
+}
+END_TEST
+
+START_TEST(wrong_secrets_and_ids_are_invalid_client)
+{
+    post(form_of(client_id, "wrong", ""));
+    ck_assert_int_eq(http_status, 401);
+    ck_assert_ptr_nonnull(strstr(body, "\"error\":\"invalid_client\""));
+    post(form_of("another", client_secret, ""));
+    ck_assert_int_eq(http_status, 401);
+    post("grant_type=client_credentials");
+    ck_assert_int_eq(http_status, 401);
+}
+END_TEST
+
+START_TEST(malformed_forms_are_told_apart)
+{
+    static const struct {
+        const char *form;
+        const char *error;
+    } cases[] = {
+        {"", "invalid_request"},
+        {"grant_type=%zz", "invalid_request"},
+        {"grant_type=%00", "invalid_request"},
+        {"grant_type=a&grant_type=b", "invalid_request"},
+        {"grant_type=password", "unsupported_grant_type"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        post(cases[i].form);
+        ck_assert_int_eq(http_status, 400);
+        ck_assert_msg(strstr(body, cases[i].error), "%s: %s", cases[i].form, body);
+    }
+    post(form_of(client_id, client_secret, "&scope=api%3A*+nonsense"));
+    ck_assert_int_eq(http_status, 400);
+    ck_assert_ptr_nonnull(strstr(body, "invalid_scope"));
+    post(form_of(client_id, client_secret, "&scope=api%3A*"));
+    ck_assert_int_eq(http_status, 200);
+}
+END_TEST
+
+Suite *suite_oauth2(void);
+
+Suite *suite_oauth2(void)
+{
+    Suite *suite = suite_create("oauth2");
+    TCase *t = tcase_create("oauth2");
+    tcase_set_timeout(t, 30);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, client_credentials_give_a_bearer_token_that_works);
+    tcase_add_test(t, each_try_has_an_audit_line_without_secrets);
+    tcase_add_test(t, wrong_secrets_and_ids_are_invalid_client);
+    tcase_add_test(t, malformed_forms_are_told_apart);
+    suite_add_tcase(suite, t);
+    return suite;
+}
