@@ -29,8 +29,8 @@ struct item {
 
 struct apply {
     struct gateway *g;
+    const struct apply_options *options;
     struct arena *arena;
-    int64_t wall_ns;
     struct item *items;
     size_t count;
     size_t room;
@@ -273,8 +273,8 @@ static int insert_item(struct apply *a, struct item *item, struct error *err)
     if (protobuf_c_message_descriptor_get_field_by_name(item->message->descriptor, "status")) {
         message_set_pointer(item->message, "status", NULL);
     }
-    int rc = resource_stamp_new(item->message, item->kind->store_kind, item->name, a->wall_ns,
-                                a->arena, err);
+    int rc = resource_stamp_new(item->message, item->kind->store_kind, item->name,
+                                a->options->wall_ns, a->arena, err);
     rc = rc ? rc : item->kind->complete(a->g, item->message, NULL, a->arena, &index, err);
     rc = rc ? rc : store_insert(a->g->store, item->kind->store_kind, item->message, &index, err);
     item->action = EXT__APPLY_RESPONSE__ACTION__CREATED;
@@ -318,7 +318,7 @@ static int update_item(struct apply *a, struct item *item, struct error *err)
                          "under a name of your own",
                          item->kind->kind, item->name);
     }
-    rc = resource_stamp_update(next, a->wall_ns, a->arena, err);
+    rc = resource_stamp_update(next, a->options->wall_ns, a->arena, err);
     rc = rc ? rc
             : store_update(a->g->store, item->kind->store_kind, next, &index, m->resource_version,
                            err);
@@ -477,12 +477,14 @@ static int fill_items(struct apply *a, Ext__ApplyResponse *response)
 }
 
 /* Inside the transaction; everything that can fail does so here. */
-static int apply_all(struct apply *a, bool wants_prune, Ext__ApplyResponse **ret, struct error *err)
+static int apply_all(struct apply *a, Ext__ApplyResponse **ret, struct error *err)
 {
     int rc = store_items(a, err);
-    rc = rc || !wants_prune ? rc : prune(a, err);
+    const struct apply_options *o = a->options;
+    rc = rc || !o->prune ? rc : prune(a, err);
     rc = rc ? rc : policy_store_prepare(a->g->policies, &a->next, err);
     rc = rc ? rc : check_attachments(a, err);
+    rc = rc || !o->approve ? rc : o->approve(o->approve_arg, a->next, err);
     if (rc) {
         return rc;
     }
@@ -499,11 +501,10 @@ static bool has_changes(const Ext__ApplyResponse *r)
     return r->created || r->updated || r->deleted;
 }
 
-int apply_documents(struct gateway *g, struct str text, bool dry_run, bool prune_policies,
-                    int64_t wall_ns, struct arena *arena, Ext__ApplyResponse **ret,
-                    struct error *err)
+int apply_documents(struct gateway *g, struct str text, const struct apply_options *options,
+                    struct arena *arena, Ext__ApplyResponse **ret, struct error *err)
 {
-    struct apply a = {.g = g, .arena = arena, .wall_ns = wall_ns};
+    struct apply a = {.g = g, .options = options, .arena = arena};
     buf_init(&a.diff, DIFF_MAX_BYTES);
     int rc = read_documents(&a, text, err);
     if (rc == 0 && a.count == 0) {
@@ -515,8 +516,8 @@ int apply_documents(struct gateway *g, struct str text, bool dry_run, bool prune
     qsort(a.items, a.count, sizeof *a.items, compare_items);
     rc = store_begin(g->store, err);
     if (rc == 0) {
-        rc = apply_all(&a, prune_policies, ret, err);
-        bool keeps = rc == 0 && !dry_run && has_changes(*ret);
+        rc = apply_all(&a, ret, err);
+        bool keeps = rc == 0 && !options->dry_run && has_changes(*ret);
         rc = keeps ? store_commit(g->store, err) : rc;
         if (!keeps || rc) {
             store_rollback(g->store);

@@ -17,13 +17,24 @@
 
 enum { APPLY_DOCUMENTS_MAX = 5000 };
 
+struct policy_snapshot;
+
+struct apply_options {
+    bool dry_run;
+    bool prune;
+    int64_t wall_ns;
+    /* May be NULL. Looks at the set that would follow and can refuse it. */
+    int (*approve)(void *arg, struct policy_snapshot *next, struct error *err);
+    void *approve_arg;
+};
+
 /* Applies `text`. With dry_run everything is done but the last step, so that the answer is the
  * one that the real call would give. With prune, policies that are not in the text, that are
  * attached nowhere and are no system policies are deleted.
  *
  * *ret lives in the arena. Errors name document line, resource and field; several broken documents
  * are told together, one a line, as far as an error's text goes. */
-int apply_documents(struct gateway *g, struct str text, bool dry_run, bool prune, int64_t wall_ns,
+int apply_documents(struct gateway *g, struct str text, const struct apply_options *options,
                     struct arena *arena, Ext__ApplyResponse **ret, struct error *err);
 
 #endif

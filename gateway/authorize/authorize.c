@@ -341,6 +341,23 @@ int authorize_request(struct request *r, struct error *err)
     return authorize(r, NULL, &r->decision, err);
 }
 
+int authorize_check_next(struct request *r, struct policy_snapshot *next, struct error *err)
+{
+    struct decision d;
+    struct error denial_text = {0};
+    struct policy_snapshot *before = policy_store_exchange(r->gateway->policies, next);
+    int rc = authorize(r, NULL, &d, &denial_text);
+    (void)policy_store_exchange(r->gateway->policies, before);
+    if (rc == 0) {
+        return 0;
+    }
+    return error_set(
+        err, STATUS_FAILED_PRECONDITION,
+        "This would lock you out, the same call would be refused: %s. Exempt yourself, "
+        "for example with the policy 'octelium-api-full-access'",
+        denial_text.text);
+}
+
 void authorize_explain(struct request *r,
                        void (*step)(void *arg, const struct policy_rule_step *step), void *arg,
                        struct decision *ret, struct error *err)

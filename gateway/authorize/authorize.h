@@ -14,6 +14,11 @@
  * it gives no access that the next request would not be judged for. */
 int authorize_request(struct request *r, struct error *err);
 
+/* Would the set that is about to follow still allow the request that brings it? FAILED_PRECONDITION
+ * when not: who changes the policies must be able to change them back. */
+struct policy_snapshot;
+int authorize_check_next(struct request *r, struct policy_snapshot *next, struct error *err);
+
 /* The same decision once more, with each rule and expression reported; changes nothing. */
 void authorize_explain(struct request *r,
                        void (*step)(void *arg, const struct policy_rule_step *step), void *arg,

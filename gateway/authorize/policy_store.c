@@ -281,16 +281,25 @@ void policy_store_install(struct policy_store *ps, struct policy_snapshot *next)
     policy_snapshot_free(old);
 }
 
-int policy_store_change(struct policy_store *ps, int (*change)(void *arg, struct error *err),
-                        void *arg, struct error *err)
+struct policy_snapshot *policy_store_exchange(struct policy_store *ps,
+                                              struct policy_snapshot *snapshot)
+{
+    struct policy_snapshot *before = ps->current;
+    ps->current = snapshot;
+    return before;
+}
+
+int policy_store_change(struct policy_store *ps, const struct policy_change *change,
+                        struct error *err)
 {
     struct policy_snapshot *next = NULL;
     int rc = store_begin(ps->store, err);
     if (rc) {
         return rc;
     }
-    rc = change(arg, err);
+    rc = change->run(change->arg, err);
     rc = rc ? rc : policy_store_prepare(ps, &next, err);
+    rc = rc || !change->approve ? rc : change->approve(change->arg, next, err);
     rc = rc ? rc : store_commit(ps->store, err);
     if (rc) {
         store_rollback(ps->store);

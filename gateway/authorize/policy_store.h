@@ -55,10 +55,23 @@ void policy_store_unstage(struct policy_store *ps);
 void policy_store_install(struct policy_store *ps, struct policy_snapshot *next);
 void policy_snapshot_free(struct policy_snapshot *snapshot);
 
-/* Runs `change` inside a transaction, then prepares, commits and installs; all of it or nothing.
- * The status is that of the first step that failed. */
-int policy_store_change(struct policy_store *ps, int (*change)(void *arg, struct error *err),
-                        void *arg, struct error *err);
+/* One change: `run` writes to the store, `approve` (may be NULL) looks at the set that would follow
+ * and can refuse it. */
+struct policy_change {
+    int (*run)(void *arg, struct error *err);
+    int (*approve)(void *arg, struct policy_snapshot *next, struct error *err);
+    void *arg;
+};
+
+/* Runs the change inside a transaction, then prepares, asks for approval, commits and installs; all
+ * of it or nothing. The status is that of the first step that failed. */
+int policy_store_change(struct policy_store *ps, const struct policy_change *change,
+                        struct error *err);
+
+/* Puts a set in force for what is asked before it is put back, and gives the one before: how a
+ * request is judged by a set that is only planned. */
+struct policy_snapshot *policy_store_exchange(struct policy_store *ps,
+                                              struct policy_snapshot *snapshot);
 
 /* NULL before the first reload. Borrowed until the next install. */
 const struct policy_set *policy_store_current(const struct policy_store *ps);

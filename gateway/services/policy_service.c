@@ -3,6 +3,7 @@
 #include "api/core.pb-c.h"
 #include "api/ext.pb-c.h"
 #include "gateway/authorize/apply.h"
+#include "gateway/authorize/authorize.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/authenticate.h"
@@ -96,9 +97,21 @@ static int run_change(void *arg, struct error *err)
                      : store_insert(store, c->kind, c->next, &index, err);
 }
 
+static int approve(void *arg, struct policy_snapshot *next, struct error *err)
+{
+    return authorize_check_next(arg, next, err);
+}
+
+static int approve_change(void *arg, struct policy_snapshot *next, struct error *err)
+{
+    const struct change *c = arg;
+    return authorize_check_next(c->r, next, err);
+}
+
 static int commit_change(struct change *c, struct error *err)
 {
-    int rc = policy_store_change(c->r->gateway->policies, run_change, c, err);
+    struct policy_change change = {run_change, approve_change, c};
+    int rc = policy_store_change(c->r->gateway->policies, &change, err);
     if (rc == 0) {
         set_outcome(c->r, STR_NONE);
     }
@@ -219,10 +232,15 @@ void policy_apply_handle(struct request *r)
     struct error err = {0};
     Ext__ApplyResponse *response = NULL;
     const Ext__ApplyRequest *q = (const Ext__ApplyRequest *)r->message;
+    struct apply_options options = {.dry_run = q->dry_run,
+                                    .prune = q->prune,
+                                    .wall_ns = r->started_at_ns,
+                                    .approve = approve,
+                                    .approve_arg = r};
     int rc = admin_require(r, &err);
     rc = rc ? rc
-            : apply_documents(r->gateway, str_from(q->documents), q->dry_run, q->prune,
-                              r->started_at_ns, &r->arena, &response, &err);
+            : apply_documents(r->gateway, str_from(q->documents), &options, &r->arena, &response,
+                              &err);
     if (rc == 0 && !q->dry_run) {
         set_outcome(r, str_from(response->diff));
     }

@@ -15,8 +15,8 @@ Suite *suite_apply(void);
 static int apply(struct actor_fixture *f, const char *yaml, bool dry_run, bool prune,
                  Ext__ApplyResponse **ret)
 {
-    return apply_documents(&f->gateway, str_from(yaml), dry_run, prune, FIXTURE_NOW_NS, &f->arena,
-                           ret, &f->err);
+    struct apply_options options = {.dry_run = dry_run, .prune = prune, .wall_ns = FIXTURE_NOW_NS};
+    return apply_documents(&f->gateway, str_from(yaml), &options, &f->arena, ret, &f->err);
 }
 
 static Ext__ApplyResponse *must_apply(struct actor_fixture *f, const char *yaml)

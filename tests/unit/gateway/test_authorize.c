@@ -38,8 +38,8 @@ Suite *suite_authorize(void);
 static void apply(struct actor_fixture *f, const char *yaml)
 {
     Ext__ApplyResponse *response;
-    int rc = apply_documents(&f->gateway, str_from(yaml), false, false, FIXTURE_NOW_NS, &f->arena,
-                             &response, &f->err);
+    struct apply_options options = {.wall_ns = FIXTURE_NOW_NS};
+    int rc = apply_documents(&f->gateway, str_from(yaml), &options, &f->arena, &response, &f->err);
     ck_assert_msg(rc == 0, "%s", f->err.text);
 }
 
