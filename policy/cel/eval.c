@@ -327,7 +327,7 @@ struct policy_value run_equal(struct eval *e, const struct node *n)
         if (!eval_charge(e, eval_text_cost(l.len < r.len ? l.len : r.len))) {
             return eval_limit(e, n);
         }
-        bool same = l.len == r.len && memcmp(l.as.text, r.as.text, l.len) == 0;
+        bool same = l.len == r.len && value_same_bytes(l.as.text, r.as.text, l.len);
         return policy_bool(same == (n->op == OP_EQ));
     }
     struct policy_value same = eval_equal(e, n, l, r);

@@ -51,18 +51,11 @@ static struct policy_value select_slow(struct eval *e, const struct node *n, str
     return optional ? as_optional(e, n, member) : member;
 }
 
-static struct policy_value select_names(struct eval *e, const struct node *n, struct policy_value v)
+/* The general way, from the name number `from` on. */
+static struct policy_value select_rest(struct eval *e, const struct node *n, struct policy_value v,
+                                       uint32_t from)
 {
-    if (!eval_charge(e, n->count)) {
-        return eval_limit(e, n);
-    }
-    for (uint32_t i = 0; i < n->count; i++) {
-        struct policy_value member;
-        if (__builtin_expect(v.kind == POLICY_MAP, 1) &&
-            value_map_get_name(v.as.map, n->names[i], e->arena, &member) == 1) {
-            v = member;
-            continue;
-        }
+    for (uint32_t i = from; i < n->count; i++) {
         v = select_slow(e, n, v, n->names[i], false);
         if (value_failed(v)) {
             return v;
@@ -71,18 +64,42 @@ static struct policy_value select_names(struct eval *e, const struct node *n, st
     return v;
 }
 
+/* Walks by pointers as long as the maps are small built-in ones: no value is copied. */
+static struct policy_value select_names(struct eval *e, const struct node *n,
+                                        const struct policy_value *v)
+{
+    if (!eval_charge(e, n->count)) {
+        return eval_limit(e, n);
+    }
+    for (uint32_t i = 0; i < n->count; i++) {
+        bool known = false;
+        const struct policy_value *name = &n->names[i];
+        const struct policy_value *member =
+            v->kind == POLICY_MAP
+                ? value_small_map_find(v->as.map, name->as.text, name->len, &known)
+                : NULL;
+        if (!member) {
+            return select_rest(e, n, *v, i);
+        }
+        v = member;
+    }
+    return *v;
+}
+
 /* n->a.names[0].names[1]... */
 struct policy_value run_select(struct eval *e, const struct node *n)
 {
     struct policy_value v = eval_node(e, n->a);
-    return value_failed(v) ? v : select_names(e, n, v);
+    return value_failed(v) ? v : select_names(e, n, &v);
 }
 
 /* The same from a declared variable. */
 struct policy_value run_select_variable(struct eval *e, const struct node *n)
 {
-    struct policy_value v = run_variable(e, n);
-    return value_failed(v) ? v : select_names(e, n, v);
+    if (n->slot >= e->vars_count || e->vars[n->slot].kind == POLICY_ABSENT) {
+        return run_variable(e, n);
+    }
+    return select_names(e, n, &e->vars[n->slot]);
 }
 
 struct policy_value run_opt_select(struct eval *e, const struct node *n)

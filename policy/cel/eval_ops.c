@@ -165,7 +165,9 @@ struct policy_value eval_in(struct eval *e, const struct node *n, struct policy_
 {
     struct policy_value found_value;
     if (container.kind == POLICY_MAP) {
-        int found = policy_map_get(container.as.map, item, e->arena, &found_value);
+        int found = item.kind == POLICY_STRING
+                        ? value_map_get_name(container.as.map, item, e->arena, &found_value)
+                        : policy_map_get(container.as.map, item, e->arena, &found_value);
         return found < 0 ? eval_fail_code(e, n, value_input_error(found)) : policy_bool(found == 1);
     }
     if (container.kind != POLICY_LIST) {

@@ -241,22 +241,16 @@ const struct policy_map_ops entry_map_ops = {entry_map_size, entry_map_get, entr
 int value_map_get_name(const struct policy_map *map, struct policy_value name, struct arena *arena,
                        struct policy_value *ret)
 {
-    if (map->ops != &entry_map_ops) {
+    bool known;
+    const struct policy_value *v = value_small_map_find(map, name.as.text, name.len, &known);
+    if (!known) {
         return map->ops->get(map, name, arena, ret);
     }
-    const struct entry_map *m = (const struct entry_map *)(const void *)map;
-    if (m->order) {
-        return entry_map_get(map, name, arena, ret);
+    if (!v) {
+        return 0;
     }
-    for (size_t i = 0; i < m->count; i++) {
-        const struct policy_entry *entry = &m->entries[i];
-        if (entry->key.len == name.len && entry->key.kind == POLICY_STRING &&
-            memcmp(entry->key.as.text, name.as.text, name.len) == 0) {
-            *ret = entry->value;
-            return 1;
-        }
-    }
-    return 0;
+    *ret = *v;
+    return 1;
 }
 
 /* Heap sort: no recursion, no memory, n log n whatever the keys are. */

@@ -48,6 +48,59 @@ static inline bool value_is_text(struct policy_value v, struct str s)
     return v.len == s.len && memcmp(v.as.text, s.ptr, s.len) == 0;
 }
 
+/* memcmp() == 0 without a call for the short texts that member names are. */
+static inline bool value_same_bytes(const char *a, const char *b, size_t len)
+{
+    uint64_t x;
+    uint64_t y;
+    if (len > 16) {
+        return memcmp(a, b, len) == 0;
+    }
+    if (len >= 8) {
+        /* Two words that overlap. */
+        memcpy(&x, a, 8);
+        memcpy(&y, b, 8);
+        uint64_t different = x ^ y;
+        memcpy(&x, a + len - 8, 8);
+        memcpy(&y, b + len - 8, 8);
+        return (different | (x ^ y)) == 0;
+    }
+    if (len >= 4) {
+        uint32_t v[4];
+        memcpy(&v[0], a, 4);
+        memcpy(&v[1], b, 4);
+        memcpy(&v[2], a + len - 4, 4);
+        memcpy(&v[3], b + len - 4, 4);
+        return ((v[0] ^ v[1]) | (v[2] ^ v[3])) == 0;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (a[i] != b[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The value under a name in a small built-in map; NULL when it is not there, or the map is not of
+ * that kind (*ret_known false). */
+static inline const struct policy_value *value_small_map_find(const struct policy_map *map,
+                                                              const char *name, uint32_t len,
+                                                              bool *ret_known)
+{
+    const struct entry_map *m = (const struct entry_map *)(const void *)map;
+    *ret_known = map->ops == &entry_map_ops && !m->order;
+    if (*ret_known) {
+        const struct policy_entry *end = m->entries + m->count;
+        for (const struct policy_entry *entry = m->entries; entry < end; entry++) {
+            if (entry->key.len == len && entry->key.kind == POLICY_STRING &&
+                value_same_bytes(entry->key.as.text, name, len)) {
+                return &entry->value;
+            }
+        }
+    }
+    return NULL;
+}
+
 /* -1, 0, 1, or 2 when a NaN is among them; exact over all of int, uint and double. */
 int value_compare_numbers(struct policy_value a, struct policy_value b);
 
