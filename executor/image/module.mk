@@ -12,3 +12,7 @@ PROGRAMS += $(OUT)/cordium-image
 
 UNIT_LIBS_image := $(OUT)/libimage.a $(OUT)/libproc.a $(OUT)/libbase.a
 UNIT_SYSTEM_LIBS_image := -lcjson
+
+IMAGE_FUZZ := dockerfile build_log
+$(patsubst %,$(OUT)/tests/fuzz/fuzz_%,$(IMAGE_FUZZ)): $(OUT)/tests/fuzz/fuzz_%: $(OUT)/tests/fuzz/fuzz_%.o $(OUT)/libimage.a $(OUT)/libbase.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ -lcjson -lm -o $@
