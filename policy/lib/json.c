@@ -358,7 +358,10 @@ static int write_list(struct eval *e, struct json_out *j, const struct policy_li
         code = eval_list_get(e, list, i, &item);
         code = code ? code : write_value(e, j, item, depth + 1);
     }
-    json_end_array(j);
+    /* After a failure the text is thrown away: nothing is closed. */
+    if (code == 0) {
+        json_end_array(j);
+    }
     return code;
 }
 
@@ -401,7 +404,9 @@ static int write_map(struct eval *e, struct json_out *j, const struct policy_map
         code = write_key(j, key);
         code = code ? code : write_value(e, j, value, depth + 1);
     }
-    json_end_object(j);
+    if (code == 0) {
+        json_end_object(j);
+    }
     return code;
 }
 
