@@ -4,12 +4,13 @@
 
 #include "gateway/identity/authenticate.h"
 #include "gateway/identity/credential.h"
+#include "gateway/identity/session.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/names.h"
 #include "gateway/state/resource.h"
 #include "gateway/state/store.h"
 
-enum { BOOTSTRAP_ARENA_BYTES = 16 * 1024 * 1024 };
+enum { BOOTSTRAP_ARENA_BYTES = 512 * 1024 * 1024 };
 
 /* What a new store holds, as the API writes it; is_system keeps the policies as they are. The
  * ClusterConfig of Cordium lets everybody own organization spaces, as a fresh install of the
@@ -204,11 +205,11 @@ int bootstrap_store(struct gateway *g, struct secret *ret_token, struct error *e
     return status ? status : in_transaction(g, insert_all, ret_token, err);
 }
 
-static int check_region(struct gateway *g, struct arena *arena, struct secret *ret_token,
-                        struct error *err)
+static int tidy(struct gateway *g, struct arena *arena, struct secret *ret_token, struct error *err)
 {
     (void)ret_token;
-    return ensure_region(g, arena, err);
+    int status = ensure_region(g, arena, err);
+    return status ? status : session_prune(g, arena, err);
 }
 
 int bootstrap_check(struct gateway *g, struct error *err)
@@ -220,7 +221,7 @@ int bootstrap_check(struct gateway *g, struct error *err)
                            "The store in '%s' is empty: run 'cordium-gateway init' first",
                            g->config->state_dir);
     }
-    return status ? status : in_transaction(g, check_region, NULL, err);
+    return status ? status : in_transaction(g, tidy, NULL, err);
 }
 
 static int rotate_admin(struct gateway *g, struct arena *arena, struct secret *ret_token,

@@ -18,8 +18,8 @@ int bootstrap_store(struct gateway *g, struct secret *ret_token, struct error *e
 /* True when bootstrap_store() was run on this store. */
 int bootstrap_is_done(struct gateway *g, bool *ret, struct error *err);
 
-/* At each start: the configured region exists. FAILED_PRECONDITION with the remedy when the store
- * is empty. */
+/* At each start: the configured region exists, and expired sessions go. FAILED_PRECONDITION with
+ * the remedy when the store is empty. */
 int bootstrap_check(struct gateway *g, struct error *err);
 
 /* A new authentication token for the credential "admin", the earlier one being lost:

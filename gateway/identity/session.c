@@ -99,6 +99,20 @@ int session_delete_all(struct gateway *g, const char *user_uid, const char *cred
     return status;
 }
 
+int session_prune(struct gateway *g, struct arena *arena, struct error *err)
+{
+    int64_t now_ns = gateway_wall_ns(g);
+    struct store_filter all = {.hidden = STORE_HIDDEN_AND_VISIBLE};
+    struct store_list sessions;
+    int status = store_list_all(g->store, STORE_SESSION, &all, arena, &sessions, err);
+    for (size_t i = 0; !status && i < sessions.count; i++) {
+        if (session_has_expired((const Core__Session *)sessions.items[i], now_ns)) {
+            status = session_delete(g, resource_uid(sessions.items[i]), err);
+        }
+    }
+    return status ? status : store_token_delete_expired(g->store, now_ns / NS_PER_SECOND, err);
+}
+
 /* Makes room by dropping what has expired, then counts. */
 static int check_session_quota(struct gateway *g, const Core__User *user, uint32_t max,
                                struct arena *arena, struct error *err)

@@ -71,6 +71,10 @@ int session_delete(struct gateway *g, const char *uid, struct error *err);
 int session_delete_all(struct gateway *g, const char *user_uid, const char *credential_uid,
                        struct arena *arena, struct error *err);
 
+/* Drops sessions and tokens that have expired; for the start of the daemon. Run it inside a store
+ * transaction. */
+int session_prune(struct gateway *g, struct arena *arena, struct error *err);
+
 /* Stores a changed session under its index columns. */
 int session_store(struct gateway *g, const Core__Session *session, enum session_class class_,
                   bool is_new, struct error *err);

@@ -30,7 +30,10 @@ void management_get_handle(struct request *r)
 static int update_config(struct request *r, const ProtobufCMessage **ret, struct error *err)
 {
     ProtobufCMessage *next = NULL;
-    int status = resource_make_update(r, STORE_CORDIUM_CONFIG, r->touched.target, &next, err);
+    int status = resource_reread(r, STORE_CORDIUM_CONFIG, &r->touched.target, err);
+    if (!status) {
+        status = resource_make_update(r, STORE_CORDIUM_CONFIG, r->touched.target, &next, err);
+    }
     if (status) {
         return status;
     }

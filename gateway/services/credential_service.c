@@ -135,9 +135,12 @@ int credential_update_resolve(struct request *r, struct error *err)
 static int update_credential(struct request *r, const ProtobufCMessage **ret, struct error *err)
 {
     ProtobufCMessage *next = NULL;
-    const Core__Credential *stored = (const Core__Credential *)r->touched.target;
     Core__User *user = NULL;
-    int status = resource_make_update(r, STORE_CREDENTIAL, &stored->base, &next, err);
+    int status = resource_reread(r, STORE_CREDENTIAL, &r->touched.target, err);
+    const Core__Credential *stored = (const Core__Credential *)r->touched.target;
+    if (!status) {
+        status = resource_make_update(r, STORE_CREDENTIAL, &stored->base, &next, err);
+    }
     if (!status) {
         status = credential_validate(r->gateway, (const Core__Credential *)next, stored, &r->arena,
                                      &user, err);
@@ -267,11 +270,14 @@ static int rotate_secret(struct request *r, const Core__Credential *credential,
 
 static int generate_token(struct request *r, Core__CredentialToken *reply, struct error *err)
 {
-    const Core__Credential *credential = (const Core__Credential *)r->touched.target;
-    int status = store_begin(r->gateway->store, err);
+    int status = resource_reread(r, STORE_CREDENTIAL, &r->touched.target, err);
+    if (!status) {
+        status = store_begin(r->gateway->store, err);
+    }
     if (status) {
         return status;
     }
+    const Core__Credential *credential = (const Core__Credential *)r->touched.target;
     bool is_access = credential->spec->type == CORE__CREDENTIAL__SPEC__TYPE__ACCESS_TOKEN;
     status = is_access ? open_access_session(r, credential, reply, err)
                        : rotate_secret(r, credential, reply, err);
@@ -323,8 +329,11 @@ int session_update_resolve(struct request *r, struct error *err)
 static int update_session(struct request *r, const ProtobufCMessage **ret, struct error *err)
 {
     ProtobufCMessage *made = NULL;
+    int status = resource_reread(r, STORE_SESSION, &r->touched.target, err);
     const Core__Session *stored = (const Core__Session *)r->touched.target;
-    int status = resource_make_update(r, STORE_SESSION, &stored->base, &made, err);
+    if (!status) {
+        status = resource_make_update(r, STORE_SESSION, &stored->base, &made, err);
+    }
     if (status) {
         return status;
     }

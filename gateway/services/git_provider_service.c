@@ -139,7 +139,10 @@ int git_provider_update_resolve(struct request *r, struct error *err)
 static int update_provider(struct request *r, const ProtobufCMessage **ret, struct error *err)
 {
     ProtobufCMessage *next = NULL;
-    int status = resource_make_update(r, STORE_GIT_PROVIDER, r->touched.target, &next, err);
+    int status = resource_reread(r, STORE_GIT_PROVIDER, &r->touched.target, err);
+    if (!status) {
+        status = resource_make_update(r, STORE_GIT_PROVIDER, r->touched.target, &next, err);
+    }
     if (!status) {
         status = check_spec(r, (const Cordium__GitProvider *)next, err);
     }

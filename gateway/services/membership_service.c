@@ -295,7 +295,10 @@ static int check_role_change(struct request *r, Cordium__Membership__Spec__Role 
 static int update_membership(struct request *r, const ProtobufCMessage **ret, struct error *err)
 {
     ProtobufCMessage *next = NULL;
-    int status = resource_make_update(r, STORE_MEMBERSHIP, r->touched.target, &next, err);
+    int status = resource_reread(r, STORE_MEMBERSHIP, &r->touched.target, err);
+    if (!status) {
+        status = resource_make_update(r, STORE_MEMBERSHIP, r->touched.target, &next, err);
+    }
     if (status) {
         return status;
     }

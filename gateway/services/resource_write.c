@@ -136,6 +136,18 @@ int resource_make_update(struct request *r, enum store_kind kind, const Protobuf
     return 0;
 }
 
+int resource_reread(struct request *r, enum store_kind kind, const ProtobufCMessage **resource,
+                    struct error *err)
+{
+    ProtobufCMessage *found = NULL;
+    int status =
+        store_get_by_uid(r->gateway->store, kind, resource_uid(*resource), &r->arena, &found, err);
+    if (!status) {
+        *resource = found;
+    }
+    return status;
+}
+
 int resource_write(struct request *r, enum store_kind kind, const ProtobufCMessage *stored,
                    ProtobufCMessage *next, const struct store_index *index,
                    const ProtobufCMessage **ret, struct error *err)

@@ -23,6 +23,11 @@ int resource_make(struct request *r, enum store_kind kind, const char *full_name
 int resource_make_update(struct request *r, enum store_kind kind, const ProtobufCMessage *stored,
                          ProtobufCMessage **ret, struct error *err);
 
+/* Reads the resource again, at the start of a handler that changes it: other calls may have changed
+ * it while this one's audit line was on the way to the disk. NOT_FOUND when it is gone. */
+int resource_reread(struct request *r, enum store_kind kind, const ProtobufCMessage **resource,
+                    struct error *err);
+
 /* Stores `next` in place of `stored` unless they are equal; then *ret is `stored` and nothing is
  * written. Else next is stamped and stored. */
 int resource_write(struct request *r, enum store_kind kind, const ProtobufCMessage *stored,

@@ -117,9 +117,13 @@ static struct store_index index_of(const Cordium__Space *space)
 static int update_space(struct request *r, const ProtobufCMessage **ret, struct error *err)
 {
     ProtobufCMessage *next = NULL;
+    const ProtobufCMessage *stored = &r->touched.space->base;
     int status = access_store_default(r, err);
     if (!status) {
-        status = resource_make_update(r, STORE_SPACE, &r->touched.space->base, &next, err);
+        status = resource_reread(r, STORE_SPACE, &stored, err);
+    }
+    if (!status) {
+        status = resource_make_update(r, STORE_SPACE, stored, &next, err);
     }
     if (!status) {
         const Cordium__Space *space = (const Cordium__Space *)next;
@@ -129,7 +133,7 @@ static int update_space(struct request *r, const ProtobufCMessage **ret, struct 
         return status;
     }
     struct store_index index = index_of(r->touched.space);
-    return resource_write(r, STORE_SPACE, &r->touched.space->base, next, &index, ret, err);
+    return resource_write(r, STORE_SPACE, stored, next, &index, ret, err);
 }
 
 void space_update_handle(struct request *r)

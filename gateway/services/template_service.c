@@ -141,10 +141,17 @@ void template_get_handle(struct request *r)
 /* ADMIN may delete what he made, OWNER all. */
 static int delete_template(struct request *r, struct error *err)
 {
+    int status = access_store_default(r, err);
+    if (!status) {
+        status = resource_reread(r, STORE_TEMPLATE, &r->touched.target, err);
+    }
+    if (status) {
+        return status;
+    }
     const Cordium__Template *t = (const Cordium__Template *)r->touched.target;
     bool is_creator = strcmp(t->status->user_ref->uid, access_user_uid(r)) == 0;
-    int status = access_require_role(r, is_creator ? SPACE_ROLE_ADMIN : SPACE_ROLE_OWNER,
-                                     "delete this Template", err);
+    status = access_require_role(r, is_creator ? SPACE_ROLE_ADMIN : SPACE_ROLE_OWNER,
+                                 "delete this Template", err);
     if (status) {
         return status;
     }
@@ -186,6 +193,9 @@ static int update_template(struct request *r, const ProtobufCMessage **ret, stru
 {
     ProtobufCMessage *next = NULL;
     int status = access_store_default(r, err);
+    if (!status) {
+        status = resource_reread(r, STORE_TEMPLATE, &r->touched.target, err);
+    }
     if (!status) {
         status = resource_make_update(r, STORE_TEMPLATE, r->touched.target, &next, err);
     }

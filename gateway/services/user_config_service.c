@@ -103,6 +103,9 @@ static int update_config(struct request *r, const ProtobufCMessage **ret, struct
     ProtobufCMessage *next = NULL;
     int status = store_config(r, err);
     if (!status) {
+        status = resource_reread(r, STORE_USER_CONFIG, &r->touched.target, err);
+    }
+    if (!status) {
         status = resource_make_update(r, STORE_USER_CONFIG, r->touched.target, &next, err);
     }
     if (status) {

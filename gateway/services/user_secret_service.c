@@ -177,9 +177,12 @@ int user_secret_update_resolve(struct request *r, struct error *err)
 static int update_user_secret(struct request *r, const ProtobufCMessage **ret, struct error *err)
 {
     const Cordium__UserSecret *asked = (const Cordium__UserSecret *)r->message;
-    const Cordium__UserSecret *stored = (const Cordium__UserSecret *)r->touched.target;
     ProtobufCMessage *made = NULL;
-    int status = resource_make_update(r, STORE_USER_SECRET, &stored->base, &made, err);
+    int status = resource_reread(r, STORE_USER_SECRET, &r->touched.target, err);
+    const Cordium__UserSecret *stored = (const Cordium__UserSecret *)r->touched.target;
+    if (!status) {
+        status = resource_make_update(r, STORE_USER_SECRET, &stored->base, &made, err);
+    }
     if (status) {
         return status;
     }

@@ -121,8 +121,11 @@ static int check_not_locked_out(struct request *r, const Core__User *next, struc
 static int update_user(struct request *r, const ProtobufCMessage **ret, struct error *err)
 {
     ProtobufCMessage *next = NULL;
+    int status = resource_reread(r, STORE_USER, &r->touched.target, err);
     const Core__User *stored = (const Core__User *)r->touched.target;
-    int status = resource_make_update(r, STORE_USER, &stored->base, &next, err);
+    if (!status) {
+        status = resource_make_update(r, STORE_USER, &stored->base, &next, err);
+    }
     if (!status) {
         status = user_validate(r->gateway, (const Core__User *)next, stored, &r->arena, err);
     }
@@ -283,7 +286,8 @@ void group_update_handle(struct request *r)
     struct error err = {0};
     ProtobufCMessage *next = NULL;
     const ProtobufCMessage *result = NULL;
-    if (resource_make_update(r, STORE_GROUP, r->touched.target, &next, &err) ||
+    if (resource_reread(r, STORE_GROUP, &r->touched.target, &err) ||
+        resource_make_update(r, STORE_GROUP, r->touched.target, &next, &err) ||
         group_validate(r->gateway, (const Core__Group *)next, &err) ||
         resource_write(r, STORE_GROUP, r->touched.target, next, &(struct store_index){0}, &result,
                        &err)) {
