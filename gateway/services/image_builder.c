@@ -190,7 +190,7 @@ static void fail_build(struct image_build *build, const char *text)
     if (build->has_timed_out) {
         result.failure.kind = WORKSPACE_FAILURE(BUILD_TIMEOUT_EXCEEDED);
         result.failure.message = "The image was not ready in time; make its steps shorter, or ask "
-                                 "an administrator to raise build.timeout_seconds";
+                                 "an administrator to raise build.timeoutSeconds";
     }
     end_build(build, &result);
 }

@@ -187,10 +187,11 @@ static void write_failure(const cJSON *error, struct buf *out)
         buf_add_cstr(out, ": ");
         add_clean(out, cJSON_IsString(command) ? command->valuestring : "");
         add_number(out, error, "exitCode", ": exit code ");
+        add_last_lines(out, error);
     } else {
+        /* The message has the cause already. */
         add_clean(out, cJSON_IsString(message) ? message->valuestring : "The build failed");
     }
-    add_last_lines(out, error);
 }
 
 const char *image_failure_text(struct str json, struct arena *arena)

@@ -331,7 +331,7 @@ static int default_image(struct workspace_run *run, struct error *err)
     if (!url || !url[0]) {
         return error_set(err, STATUS_FAILED_PRECONDITION,
                          "Neither the Template nor the Workspace has an image; set spec.image "
-                         "(registry or dockerfile), or 'default_image' in the gateway's "
+                         "(registry or dockerfile), or 'defaultImage' in the gateway's "
                          "configuration");
     }
     struct arena *arena = &run->spec_arena;
