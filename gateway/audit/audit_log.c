@@ -14,6 +14,7 @@
 
 #include "executor/proc/log.h"
 #include "gateway/audit/audit_record.h"
+#include "gateway/audit/hex.h"
 #include "gateway/identity/token.h"
 
 enum { HASH_HEX_SIZE = 2 * TOKEN_DIGEST_BYTES + 1 };
@@ -60,9 +61,7 @@ static void hash_line(const void *line, size_t len, char ret[HASH_HEX_SIZE])
 {
     uint8_t digest[TOKEN_DIGEST_BYTES];
     token_sha256(str_make(line, len), digest);
-    for (size_t i = 0; i < sizeof digest; i++) {
-        (void)snprintf(ret + 2 * i, 3, "%02x", digest[i]);
-    }
+    hex_encode(digest, sizeof digest, ret);
 }
 
 static void group_init(struct group *g)

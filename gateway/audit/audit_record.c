@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "gateway/audit/hex.h"
 #include "gateway/audit/wall_time.h"
 #include "gateway/authorize/activation.h"
 #include "gateway/config.h"
@@ -87,9 +88,7 @@ static void put_id(struct json_out *j)
     if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b) {
         memset(b, 0, sizeof b);
     }
-    for (size_t i = 0; i < sizeof b; i++) {
-        (void)snprintf(hex + 2 * i, 3, "%02x", b[i]);
-    }
+    hex_encode(b, sizeof b, hex);
     (void)snprintf(id, sizeof id, "%.4s-%.4s-%.24s-%.4s-%.4s", hex, hex + 4, hex + 8, hex + 32,
                    hex + 36);
     json_key(j, "id");
@@ -239,15 +238,6 @@ static void put_info(struct json_out *j, const struct request *r)
     json_end_object(j);
 }
 
-static void put_hex(struct json_out *j, const char *key, const uint8_t *bytes, size_t n)
-{
-    char hex[65] = "";
-    for (size_t i = 0; i < n && i < 32; i++) {
-        (void)snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-    }
-    json_member_string(j, key, hex);
-}
-
 static void put_run(struct json_out *j, const struct run_request *run)
 {
     if (!run) {
@@ -255,7 +245,9 @@ static void put_run(struct json_out *j, const struct run_request *run)
     }
     json_key(j, "run");
     json_begin_object(j);
-    put_hex(j, "commandSHA256", run->command_sha256, sizeof run->command_sha256);
+    char hex[2 * sizeof run->command_sha256 + 1];
+    hex_encode(run->command_sha256, sizeof run->command_sha256, hex);
+    json_member_string(j, "commandSHA256", hex);
     json_member_int(j, "commandBytes", (int64_t)run->command.len);
     put_text(j, "workingDir", str_from(run->working_dir));
     json_member_bool(j, "asRoot", run->as_root);

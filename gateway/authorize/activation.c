@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "gateway/audit/hex.h"
 #include "gateway/authorize/message_view.h"
 #include "policy/base/utf8.h"
 
@@ -9,7 +10,7 @@ struct activation;
 
 /* A map whose members are made by functions: 1 and a value, 0 when absent, or a negative status. */
 struct member {
-    const char *name;
+    struct str name;
     int (*make)(const struct activation *a, struct arena *arena, struct policy_value *ret);
 };
 
@@ -18,6 +19,21 @@ struct member_map {
     const struct activation *activation;
     const struct member *members;
     size_t count;
+};
+
+/* The views of whole messages, made once per decision. ABSENT: not made yet. */
+enum view {
+    VIEW_USER,
+    VIEW_SESSION,
+    VIEW_SPACE,
+    VIEW_TEMPLATE,
+    VIEW_WORKSPACE,
+    VIEW_BODY,
+    VIEW_COUNT
+};
+
+struct view_cache {
+    struct policy_value values[VIEW_COUNT];
 };
 
 struct activation {
@@ -33,6 +49,8 @@ struct activation {
     struct member_map headers;
     struct member_map run;
     const struct request *r;
+    struct arena *arena; /* of the whole decision, for what rules ask for again and again */
+    struct view_cache *views;
 };
 
 static const struct policy_map_ops member_map_ops;
@@ -61,7 +79,7 @@ static int member_map_get(const struct policy_map *self, struct policy_value key
         return 0;
     }
     for (size_t i = 0; i < m->count; i++) {
-        if (str_is(policy_value_str(key), m->members[i].name)) {
+        if (str_eq(policy_value_str(key), m->members[i].name)) {
             return m->members[i].make(m->activation, arena, ret);
         }
     }
@@ -80,7 +98,7 @@ static int member_map_next(const struct policy_map *self, size_t *cursor, struct
             return rc;
         }
         if (rc == 1) {
-            *ret_key = policy_cstring(member->name);
+            *ret_key = policy_string(member->name);
             if (ret_value) {
                 *ret_value = value;
             }
@@ -121,18 +139,27 @@ static int message(const void *m, struct arena *arena, struct policy_value *ret)
     return rc < 0 ? rc : ret->kind != POLICY_ABSENT;
 }
 
+static int cached(const struct activation *a, enum view view, const void *m,
+                  struct policy_value *ret)
+{
+    struct policy_value *kept = &a->views->values[view];
+    int rc = kept->kind == POLICY_ABSENT ? message(m, a->arena, kept) : 1;
+    *ret = *kept;
+    return rc;
+}
+
 #define MEMBER(name)                                                                               \
     static int name(const struct activation *a __attribute__((unused)),                            \
                     struct arena *arena __attribute__((unused)), struct policy_value *ret)
 
 MEMBER(make_user)
 {
-    return message(a->r->actor.user, arena, ret);
+    return cached(a, VIEW_USER, a->r->actor.user, ret);
 }
 
 MEMBER(make_session)
 {
-    return message(a->r->actor.session, arena, ret);
+    return cached(a, VIEW_SESSION, a->r->actor.session, ret);
 }
 
 MEMBER(make_groups)
@@ -145,17 +172,17 @@ MEMBER(make_groups)
 
 MEMBER(make_space)
 {
-    return message(a->r->touched.space, arena, ret);
+    return cached(a, VIEW_SPACE, a->r->touched.space, ret);
 }
 
 MEMBER(make_template)
 {
-    return message(a->r->touched.template_, arena, ret);
+    return cached(a, VIEW_TEMPLATE, a->r->touched.template_, ret);
 }
 
 MEMBER(make_workspace)
 {
-    return message(a->r->touched.workspace, arena, ret);
+    return cached(a, VIEW_WORKSPACE, a->r->touched.workspace, ret);
 }
 
 MEMBER(make_service)
@@ -246,7 +273,7 @@ MEMBER(make_http)
 
 MEMBER(make_body)
 {
-    return message(a->r->message, arena, ret);
+    return cached(a, VIEW_BODY, a->r->message, ret);
 }
 
 MEMBER(make_grpc_service)
@@ -313,17 +340,12 @@ MEMBER(make_command)
 
 MEMBER(make_run_sha256)
 {
-    static const char digits[] = "0123456789abcdef";
     const uint8_t *hash = a->r->run->command_sha256;
     char *hex = arena_alloc(arena, 65);
     if (!hex) {
         return -STATUS_RESOURCE_EXHAUSTED;
     }
-    for (size_t i = 0; i < 32; i++) {
-        hex[2 * i] = digits[hash[i] >> 4];
-        hex[2 * i + 1] = digits[hash[i] & 15];
-    }
-    hex[64] = '\0';
+    hex_encode(hash, 32, hex);
     return constant(hex, ret);
 }
 
@@ -406,64 +428,71 @@ MEMBER(make_run_limits)
     return 1;
 }
 
+#define NAMED(text_, make_)                                                                        \
+    {                                                                                              \
+        {text_, sizeof(text_) - 1}, make_                                                          \
+    }
+
 static const struct member root_members[] = {
-    {"user", make_user},       {"session", make_session},     {"groups", make_groups},
-    {"service", make_service}, {"namespace", make_namespace}, {"request", make_request},
-    {"space", make_space},     {"template", make_template},   {"workspace", make_workspace},
-    {"run", make_run},
+    NAMED("user", make_user),           NAMED("session", make_session),
+    NAMED("groups", make_groups),       NAMED("service", make_service),
+    NAMED("namespace", make_namespace), NAMED("request", make_request),
+    NAMED("space", make_space),         NAMED("template", make_template),
+    NAMED("workspace", make_workspace), NAMED("run", make_run),
 };
 static const struct member service_members[] = {
-    {"apiVersion", make_api_version},
-    {"kind", make_kind_service},
-    {"metadata", make_service_metadata},
-    {"spec", make_service_spec},
+    NAMED("apiVersion", make_api_version),
+    NAMED("kind", make_kind_service),
+    NAMED("metadata", make_service_metadata),
+    NAMED("spec", make_service_spec),
 };
 static const struct member service_metadata_members[] = {
-    {"name", make_service_name},
-    {"isSystem", make_true},
+    NAMED("name", make_service_name),
+    NAMED("isSystem", make_true),
 };
 static const struct member service_spec_members[] = {
-    {"mode", make_mode},
-    {"isPublic", make_true},
-    {"isTLS", make_true},
+    NAMED("mode", make_mode),
+    NAMED("isPublic", make_true),
+    NAMED("isTLS", make_true),
 };
 static const struct member namespace_members[] = {
-    {"apiVersion", make_api_version},
-    {"kind", make_kind_namespace},
-    {"metadata", make_namespace_metadata},
+    NAMED("apiVersion", make_api_version),
+    NAMED("kind", make_kind_namespace),
+    NAMED("metadata", make_namespace_metadata),
 };
 static const struct member namespace_metadata_members[] = {
-    {"name", make_namespace_name},
-    {"isSystem", make_true},
+    NAMED("name", make_namespace_name),
+    NAMED("isSystem", make_true),
 };
 static const struct member request_members[] = {
-    {"ip", make_ip},
-    {"grpc", make_grpc},
-    {"http", make_http},
-    {"body", make_body},
+    NAMED("ip", make_ip),
+    NAMED("grpc", make_grpc),
+    NAMED("http", make_http),
+    NAMED("body", make_body),
 };
 static const struct member grpc_members[] = {
-    {"service", make_grpc_service},
-    {"serviceFullName", make_grpc_service_full},
-    {"package", make_grpc_package},
-    {"method", make_grpc_method},
-    {"http", make_http},
+    NAMED("service", make_grpc_service),
+    NAMED("serviceFullName", make_grpc_service_full),
+    NAMED("package", make_grpc_package),
+    NAMED("method", make_grpc_method),
+    NAMED("http", make_http),
 };
 static const struct member http_members[] = {
-    {"method", make_http_method}, {"path", make_http_path},  {"host", make_http_host},
-    {"scheme", make_http_scheme}, {"headers", make_headers},
+    NAMED("method", make_http_method), NAMED("path", make_http_path),
+    NAMED("host", make_http_host),     NAMED("scheme", make_http_scheme),
+    NAMED("headers", make_headers),
 };
 static const struct member run_members[] = {
-    {"command", make_command},
-    {"sha256", make_run_sha256},
-    {"size", make_run_size},
-    {"user", make_run_user},
-    {"isRoot", make_run_is_root},
-    {"env", make_run_env},
-    {"workingDir", make_run_working_dir},
-    {"hasStdin", make_run_has_stdin},
-    {"isTerminal", make_run_is_terminal},
-    {"limits", make_run_limits},
+    NAMED("command", make_command),
+    NAMED("sha256", make_run_sha256),
+    NAMED("size", make_run_size),
+    NAMED("user", make_run_user),
+    NAMED("isRoot", make_run_is_root),
+    NAMED("env", make_run_env),
+    NAMED("workingDir", make_run_working_dir),
+    NAMED("hasStdin", make_run_has_stdin),
+    NAMED("isTerminal", make_run_is_terminal),
+    NAMED("limits", make_run_limits),
 };
 
 /* The edge finds headers by name and does not list them, so these are the ones that are listed. */
@@ -541,7 +570,8 @@ static const struct policy_map_ops header_map_ops = {
 int activation_make(const struct request *r, struct arena *arena, struct policy_value *ret)
 {
     struct activation *a = arena_alloc(arena, sizeof *a);
-    if (!a) {
+    struct view_cache *views = arena_zalloc(arena, sizeof *views);
+    if (!a || !views) {
         return -STATUS_RESOURCE_EXHAUSTED;
     }
     *a = (struct activation){
@@ -557,6 +587,8 @@ int activation_make(const struct request *r, struct arena *arena, struct policy_
         .headers = {{&header_map_ops}, a, NULL, 0},
         .run = MEMBERS(a, run_members),
         .r = r,
+        .arena = arena,
+        .views = views,
     };
     *ret = policy_map(&a->root.map);
     return 0;
