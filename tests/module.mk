@@ -51,6 +51,7 @@ check-all: $(OUT)/tests/tools/probe
 		"codec=$(MAKE) --no-print-directory check-codec" \
 		"schema=$(MAKE) --no-print-directory check-schema PYTHON=build/venv/bin/python" \
 		"edge=$(MAKE) --no-print-directory check-edge" \
+		"image=$(MAKE) --no-print-directory check-image" \
 		"edge-asan=$(MAKE) --no-print-directory -j2 BUILD=asan check-edge" \
 		"fuzz-corpora=$(MAKE) --no-print-directory -j2 BUILD=fuzz fuzz-replay" \
 		"system=tests/system/run.sh" \

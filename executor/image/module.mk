@@ -16,3 +16,9 @@ UNIT_SYSTEM_LIBS_image := -lcjson
 IMAGE_FUZZ := dockerfile build_log
 $(patsubst %,$(OUT)/tests/fuzz/fuzz_%,$(IMAGE_FUZZ)): $(OUT)/tests/fuzz/fuzz_%: $(OUT)/tests/fuzz/fuzz_%.o $(OUT)/libimage.a $(OUT)/libbase.a
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ -lcjson -lm -o $@
+
+# The pipeline in a real build sandbox, with an executor and a registry of its own; needs root.
+check-image: $(OUT)/cordium-image $(OUT)/cordium-executor $(OUT)/executor_probe build/release/cordium-launcher
+	tests/demo/base-image.sh build/demo/base
+	python3 tests/system/test_image.py $(OUT)
+.PHONY: check-image
