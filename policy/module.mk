@@ -13,3 +13,6 @@ $(OUT)/celc: $(OUT)/policy/tools/celc.o $(OUT)/libpolicy.a
 PROGRAMS += $(OUT)/celc
 
 -include tests/conformance/module.mk
+
+$(OUT)/tests/fuzz/fuzz_cel: $(OUT)/tests/fuzz/fuzz_cel.o $(OUT)/libpolicy.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(POLICY_LIBS) -o $@

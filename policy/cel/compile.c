@@ -55,6 +55,9 @@ static void append_caret(struct error *err, struct str text, uint32_t start, uin
 }
 
 static int fail_at(struct compile *c, int status, uint32_t at, const char *format, va_list ap)
+    __attribute__((format(printf, 4, 0)));
+
+static int fail_at(struct compile *c, int status, uint32_t at, const char *format, va_list ap)
 {
     if (c->status) {
         return c->status;
