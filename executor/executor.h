@@ -104,6 +104,7 @@ struct sandbox {
     struct launcher *launcher;
     uint32_t serial;
 
+    bool is_launched;
     bool is_build;
     bool remove_storage;
     bool wants_proxy;
@@ -150,6 +151,7 @@ struct executor {
     struct run *runs[TABLE_SIZE];
     uint32_t sandbox_count;
     uint32_t starting_count;
+    uint32_t unlaunched_count; /* whose pidfd the launcher has still to tell */
     uint64_t next_run;
     struct source *to_free;
     bool pools_are_full;

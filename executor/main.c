@@ -26,7 +26,13 @@
 #include "executor/proc/log.h"
 #include "executor/reaper.h"
 
-enum { EVENTS_PER_ROUND = 64, CONFIG_ARENA_BYTES = 1 << 20, STARTING_CHECK_MS = 1000 };
+enum {
+    EVENTS_PER_ROUND = 64,
+    CONFIG_ARENA_BYTES = 1 << 20,
+    STARTING_CHECK_MS = 1000,
+    LOCK_TRIES = 20,
+    LOCK_PAUSE_US = 50000
+};
 
 static int make_directories(const char *path, mode_t mode, struct error *err)
 {
@@ -56,7 +62,13 @@ static int take_lock(struct executor *ex, struct error *err)
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "open '%s'", path);
     }
     ex->lock_fd = fd;
-    if (flock(fd, LOCK_EX | LOCK_NB) == -1) {
+    bool is_ours = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    for (int i = 0; !is_ours && i < LOCK_TRIES; i++) {
+        /* A predecessor that was killed may need a moment to be gone. */
+        (void)usleep(LOCK_PAUSE_US);
+        is_ours = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    }
+    if (!is_ours) {
         return error_set(err, STATUS_FAILED_PRECONDITION,
                          "another executor serves '%s': stop it first, or give this one a "
                          "state_dir of its own",
@@ -302,6 +314,9 @@ static int serve(const struct config *config)
         log_info("cordium-executor stops");
     }
     executor_close(ex);
+    fd_close(&ex->poll_fd);
+    fd_close(&ex->lock_fd);
+    free(ex);
     return r < 0 ? 1 : 0;
 }
 

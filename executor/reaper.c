@@ -12,6 +12,8 @@
 
 #include "executor/proc/fd.h"
 
+enum { WAKE_FD = 3, TRASH_FD = 500, IMAGES_FD = 501 }; /* the daemon has fewer at that time */
+
 static void each_name(int dir_fd, void (*visit)(int dir_fd, const char *name))
 {
     AUTO_FD int scan = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -70,8 +72,14 @@ int reaper_start(int trash_fd, int images_fd)
         return -errno;
     }
     if (pid == 0) {
-        fd_close(&ours);
-        reaper_main(theirs, trash_fd, images_fd);
+        /* Nothing of the daemon's stays open here: not its lock, not its sockets. */
+        if (dup2(theirs, WAKE_FD) == -1 || fcntl(trash_fd, F_DUPFD, TRASH_FD) != TRASH_FD ||
+            fcntl(images_fd, F_DUPFD, IMAGES_FD) != IMAGES_FD ||
+            close_range(IMAGES_FD + 1, ~0U, 0) == -1 ||
+            close_range(WAKE_FD + 1, TRASH_FD - 1, 0) == -1) {
+            _exit(1);
+        }
+        reaper_main(WAKE_FD, TRASH_FD, IMAGES_FD);
     }
     if (fcntl(ours, F_SETFL, O_NONBLOCK) == -1) {
         return -errno;

@@ -43,7 +43,7 @@ struct sandbox *sandbox_find(struct executor *ex, const struct executor_uuid *id
 
 struct sandbox *sandbox_by_serial(struct executor *ex, const struct launcher *l, uint32_t serial)
 {
-    for (unsigned i = 0; ex->starting_count > 0 && i < TABLE_SIZE; i++) {
+    for (unsigned i = 0; ex->unlaunched_count > 0 && i < TABLE_SIZE; i++) {
         for (struct sandbox *s = ex->sandboxes[i]; s; s = s->next_in_table) {
             if (s->launcher == l && s->serial == serial) {
                 return s;
@@ -124,6 +124,9 @@ static void sandbox_finish(struct sandbox *s)
     }
     if (s->state == SANDBOX_STARTING) {
         ex->starting_count--;
+    }
+    if (!s->is_launched) {
+        ex->unlaunched_count--;
     }
     table_remove(s);
     if (s->committer) {
@@ -301,6 +304,8 @@ static void control_handle(struct executor *ex, struct source *source, uint32_t 
 void sandbox_launched(struct sandbox *s, pid_t pid, int pidfd, int error_number)
 {
     mark(s, TIME_FORKED);
+    s->is_launched = true;
+    s->ex->unlaunched_count--;
     if (pid == 0) {
         (void)snprintf(s->gone_text, sizeof s->gone_text, "fork: %s", strerror(error_number));
         sandbox_end(s, EXECUTOR_GONE_INIT_DIED, "it did not start");
@@ -434,6 +439,7 @@ static struct sandbox *sandbox_new(struct executor *ex, const struct sandbox_spe
     ex->sandboxes[slot] = s;
     ex->sandbox_count++;
     ex->starting_count++;
+    ex->unlaunched_count++;
     return s;
 }
 

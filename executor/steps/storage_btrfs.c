@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
+#include <linux/loop.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,13 @@
 #include "executor/proc/fd.h"
 
 /* Linux 6.7; btrfs-progs of Debian 12 has no option for it. */
-enum { QUOTA_CTL_ENABLE_SIMPLE = 4, SEARCH_BYTES = 16384 };
+enum {
+    QUOTA_CTL_ENABLE_SIMPLE = 4,
+    SEARCH_BYTES = 16384,
+    LOOP_DEVICES_MAX = 1024,
+    DETACH_TRIES = 200,
+    DETACH_PAUSE_US = 50000
+};
 
 static int enable_simple_quota(int fd, struct error *err)
 {
@@ -47,6 +55,41 @@ static int make_pool_file(const char *file, uint64_t bytes, struct error *err)
     return 0;
 }
 
+/* Two loop devices over one file are two btrfs devices with one identity: the mount of a killed
+ * predecessor must be gone before ours. */
+static bool is_attached(const struct stat *file)
+{
+    for (int i = 0; i < LOOP_DEVICES_MAX; i++) {
+        char path[64];
+        struct loop_info64 info;
+        (void)snprintf(path, sizeof path, "/dev/loop%d", i);
+        AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd == -1 && errno == ENOENT) {
+            return false;
+        }
+        if (fd != -1 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 && info.lo_inode == file->st_ino &&
+            info.lo_device == file->st_dev) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int wait_until_detached(int file_fd)
+{
+    struct stat st;
+    if (fstat(file_fd, &st) == -1) {
+        return -errno;
+    }
+    for (int i = 0; i < DETACH_TRIES; i++) {
+        if (!is_attached(&st)) {
+            return 0;
+        }
+        (void)usleep(DETACH_PAUSE_US);
+    }
+    return -EBUSY;
+}
+
 static int btrfs_open_pool(const struct storage_config *config, const char *pool_path, int *ret_fd,
                            struct error *err)
 {
@@ -58,7 +101,8 @@ static int btrfs_open_pool(const struct storage_config *config, const char *pool
         return r;
     }
     AUTO_FD int file_fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    AUTO_FD int loop_fd = file_fd == -1 ? -errno : storage_loop_attach(file_fd, loop, sizeof loop);
+    r = file_fd == -1 ? -errno : wait_until_detached(file_fd);
+    AUTO_FD int loop_fd = r < 0 ? r : storage_loop_attach(file_fd, loop, sizeof loop);
     if (loop_fd < 0) {
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, -loop_fd,
                                "attach '%s' to a loop device", file);
