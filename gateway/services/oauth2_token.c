@@ -1,5 +1,6 @@
 /* POST /oauth2/token; declared in auth_service.h. */
 #include <string.h>
+#include <strings.h>
 
 #include "gateway/audit/audit_log.h"
 #include "gateway/audit/audit_record.h"
@@ -101,6 +102,63 @@ static bool parse_form(struct str body, struct arena *arena, struct token_form *
         body = str_make(body.ptr + used, body.len - used);
     }
     return true;
+}
+
+static int base64_value(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* RFC 4648 section 4; NULL for anything else, for a NUL inside, or no memory. */
+static char *decode_base64(struct str in, struct arena *arena)
+{
+    while (in.len > 0 && in.ptr[in.len - 1] == '=') {
+        in.len--;
+    }
+    char *out = arena_alloc(arena, in.len + 1);
+    size_t n = 0;
+    unsigned held = 0;
+    unsigned bits = 0;
+    for (size_t i = 0; out && i < in.len; i++) {
+        int value = base64_value(in.ptr[i]);
+        if (value < 0) {
+            return NULL;
+        }
+        held = (held << 6) | (unsigned)value;
+        bits += 6;
+        if (bits >= 8) {
+            bits -= 8;
+            out[n] = (char)((held >> bits) & 0xff);
+            if (!out[n++]) {
+                return NULL;
+            }
+        }
+    }
+    if (out) {
+        out[n] = 0;
+    }
+    return out;
+}
+
+/* Section 2.3.1: "Basic", with id and secret each encoded as in a form. False when the header is
+ * malformed, or when the form names a client too. */
+static bool take_basic_login(struct str header, struct arena *arena, struct token_form *form)
+{
+    static const char scheme[] = "basic ";
+    size_t n = sizeof(scheme) - 1;
+    if (header.len <= n || strncasecmp(header.ptr, scheme, n) != 0) {
+        return true;
+    }
+    char *pair = decode_base64(str_make(header.ptr + n, header.len - n), arena);
+    char *colon = pair ? strchr(pair, ':') : NULL;
+    if (!colon || form->client_secret) {
+        return false;
+    }
+    form->client_id = decode_form_text(str_make(pair, (size_t)(colon - pair)), arena);
+    form->client_secret = decode_form_text(str_from(colon + 1), arena);
+    return form->client_id && form->client_secret;
 }
 
 /* The answer, while its audit line is on the way to the disk. Lives in the request's arena. */
@@ -315,7 +373,8 @@ void oauth2_token_http(struct gateway *g, struct call *call, struct str body)
     a->facts.method = "POST";
     a->facts.path = "/oauth2/token";
     struct token_form form = {0};
-    if (body.len > FORM_BYTES_MAX || !parse_form(body, &r->arena, &form) || !form.grant_type) {
+    if (body.len > FORM_BYTES_MAX || !parse_form(body, &r->arena, &form) || !form.grant_type ||
+        !take_basic_login(call_header(call, "authorization"), &r->arena, &form)) {
         refuse(a, 400, "MALFORMED", "invalid_request",
                "The body is not a form with grant_type, client_id and client_secret");
     } else if (strcmp(form.grant_type, "client_credentials") != 0) {

@@ -158,6 +158,12 @@ int harness_call_refresh(struct harness *h, const char *refresh_token, const cha
     return make_call(h, "x-octelium-refresh-token", refresh_token, path, "{}");
 }
 
+int harness_call_header(struct harness *h, const char *header, const char *value, const char *path,
+                        const char *json)
+{
+    return make_call(h, header, value, path, json);
+}
+
 int harness_cordium(struct harness *h, const char *token, const char *method, const char *json)
 {
     char path[128];

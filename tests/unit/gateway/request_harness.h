@@ -49,6 +49,10 @@ int harness_call(struct harness *h, const char *token, const char *path, const c
 /* The same with a refresh token. */
 int harness_call_refresh(struct harness *h, const char *refresh_token, const char *path);
 
+/* The same with any one header. */
+int harness_call_header(struct harness *h, const char *header, const char *value, const char *path,
+                        const char *json);
+
 /* As harness_call(), with paths of MainService of cordium.v1 and core.v1 by their last word. */
 int harness_cordium(struct harness *h, const char *token, const char *method, const char *json);
 int harness_core(struct harness *h, const char *token, const char *method, const char *json);

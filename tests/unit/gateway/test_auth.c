@@ -58,6 +58,31 @@ START_TEST(calls_without_a_live_token_are_unauthenticated)
 }
 END_TEST
 
+START_TEST(an_access_token_comes_in_three_ways)
+{
+    const char *token = log_in(h.admin_token)->access_token;
+    static const char *const ways[][2] = {
+        {"x-octelium-auth", "%s"},
+        {"cookie", "octelium_auth=%s"},
+        {"cookie", "a=b; xoctelium_auth=c;  octelium_auth=%s; d=e"},
+        {"authorization", "Bearer %s"},
+        {"authorization", "bearer %s"},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        char value[256];
+        const char *before = ways[i][1];
+        size_t at = (size_t)(strstr(before, "%s") - before);
+        (void)snprintf(value, sizeof value, "%.*s%s%s", (int)at, before, token, before + at + 2);
+        harness_call_header(&h, ways[i][0], value, STATUS, "{}");
+        harness_expect(&h, 0, "");
+    }
+    harness_call_header(&h, "authorization", token, STATUS, "{}");
+    harness_expect(&h, STATUS_UNAUTHENTICATED, "Not logged in");
+    harness_call_header(&h, "cookie", "octelium_auth", STATUS, "{}");
+    harness_expect(&h, STATUS_UNAUTHENTICATED, "Not logged in");
+}
+END_TEST
+
 START_TEST(an_unknown_authentication_token_is_unauthenticated)
 {
     log_in("cauth_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
@@ -337,6 +362,7 @@ Suite *suite_auth(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_login_gives_tokens_that_the_sdk_accepts);
     tcase_add_test(t, calls_without_a_live_token_are_unauthenticated);
+    tcase_add_test(t, an_access_token_comes_in_three_ways);
     tcase_add_test(t, an_unknown_authentication_token_is_unauthenticated);
     tcase_add_test(t, a_refresh_replaces_both_tokens);
     tcase_add_test(t, the_sixth_early_refresh_in_an_hour_is_already_exists);

@@ -85,13 +85,17 @@ static void teardown(void)
     harness_close(&h);
 }
 
+static const char *authorization;
+
 static void post(const char *form)
 {
+    struct header header = {STR("authorization"), str_from(authorization)};
     struct call call = {0};
     struct connection connection = {0};
     (void)snprintf(connection.origin.peer, sizeof connection.origin.peer, "192.0.2.7:4711");
     connection.transport = &caught_transport;
     call.connection = &connection;
+    call.request_headers = (struct header_list){.items = &header, .count = 1, .room = 1};
     call.method = STR("POST");
     call.path = STR("/oauth2/token");
     arena_init(&call.arena, 1 << 20);
@@ -182,6 +186,42 @@ START_TEST(malformed_forms_are_told_apart)
 }
 END_TEST
 
+static void put_base64(const char *text, char *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned held = 0;
+    unsigned bits = 0;
+    for (; *text; text++) {
+        held = (held << 8) | (unsigned char)*text;
+        for (bits += 8; bits >= 6; bits -= 6) {
+            *out++ = digits[(held >> (bits - 6)) & 63];
+        }
+    }
+    if (bits > 0) {
+        *out++ = digits[(held << (6 - bits)) & 63];
+    }
+    *out = 0;
+}
+
+START_TEST(a_basic_header_names_the_client_too)
+{
+    char pair[160];
+    char header[256] = "Basic ";
+    (void)snprintf(pair, sizeof pair, "%s:%s", client_id, client_secret);
+    put_base64(pair, header + 6);
+    authorization = header;
+    post("grant_type=client_credentials");
+    ck_assert_int_eq(http_status, 200);
+    /* Two ways at once are one too many (section 2.3). */
+    post(form_of(client_id, client_secret, ""));
+    ck_assert_int_eq(http_status, 400);
+    authorization = "Basic !!!";
+    post("grant_type=client_credentials");
+    ck_assert_int_eq(http_status, 400);
+    authorization = NULL;
+}
+END_TEST
+
 Suite *suite_oauth2(void);
 
 Suite *suite_oauth2(void)
@@ -193,6 +233,7 @@ Suite *suite_oauth2(void)
     tcase_add_test(t, client_credentials_give_a_bearer_token_that_works);
     tcase_add_test(t, each_try_has_an_audit_line_without_secrets);
     tcase_add_test(t, wrong_secrets_and_ids_are_invalid_client);
+    tcase_add_test(t, a_basic_header_names_the_client_too);
     tcase_add_test(t, malformed_forms_are_told_apart);
     suite_add_tcase(suite, t);
     return suite;
