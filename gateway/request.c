@@ -47,7 +47,7 @@ static const struct stage stages[] = {
     {"record", record},
     {"handle", handle},
 };
-enum { STAGE_RECORD = 5, STAGE_COUNT = sizeof stages / sizeof stages[0] };
+enum { STAGE_MESSAGE = 1, STAGE_RECORD = 5, STAGE_COUNT = sizeof stages / sizeof stages[0] };
 
 static void keep_refusal(struct request *r, const struct error *err)
 {
@@ -283,7 +283,8 @@ static void request_message(void *state, struct str bytes)
     request_hold(r);
     if (r->is_handled) {
         deliver_later_message(r, bytes);
-    } else {
+    } else if (r->stage == STAGE_MESSAGE) {
+        /* A refused request may be waiting for its line in the audit log: that goes on by itself. */
         r->incoming = bytes.ptr ? bytes : STR("");
         run_stages(r);
         r->incoming = STR_NONE;
@@ -300,7 +301,7 @@ static void request_half_close(void *state)
         if (r->on_half_close && !r->is_answered) {
             r->on_half_close(r);
         }
-    } else if (!r->message && !r->refusal) {
+    } else if (r->stage == STAGE_MESSAGE) {
         run_stages(r);
     }
     request_release(r);

@@ -359,8 +359,10 @@ void audit_record_decision(const struct request *r, const struct error *refusal,
     struct json_out j = json_out_to(out);
     begin_entry(&j, r, 0);
     json_member_string(&j, "event", "DECISION");
-    json_key(&j, "policySetVersion");
-    json_uint(&j, d->set_version);
+    if (d->set_version > 0) {
+        json_key(&j, "policySetVersion");
+        json_uint(&j, d->set_version);
+    }
     put_text(&j, "attachedTo", str_from(d->attached_to));
     put_text(&j, "detail", str_from(d->detail));
     put_refusal(&j, r, refusal);
