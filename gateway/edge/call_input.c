@@ -14,21 +14,26 @@ static const char accept_post[] = "application/grpc, application/grpc-web, appli
                                   "application/proto, application/connect+json, "
                                   "application/connect+proto";
 
+#define TYPE(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof(text) - 1                                                                     \
+    }
+
 static const struct {
-    const char *content_type;
+    struct str content_type;
     const struct call_protocol *protocol;
     enum call_codec codec;
 } content_types[] = {
-    {"application/grpc", &grpc_protocol, CALL_CODEC_PROTO},
-    {"application/grpc+proto", &grpc_protocol, CALL_CODEC_PROTO},
-    {"application/grpc+json", &grpc_protocol, CALL_CODEC_JSON},
-    {"application/grpc-web", &grpc_web_protocol, CALL_CODEC_PROTO},
-    {"application/grpc-web+proto", &grpc_web_protocol, CALL_CODEC_PROTO},
-    {"application/grpc-web+json", &grpc_web_protocol, CALL_CODEC_JSON},
-    {"application/json", &connect_unary_protocol, CALL_CODEC_JSON},
-    {"application/proto", &connect_unary_protocol, CALL_CODEC_PROTO},
-    {"application/connect+json", &connect_stream_protocol, CALL_CODEC_JSON},
-    {"application/connect+proto", &connect_stream_protocol, CALL_CODEC_PROTO},
+    {TYPE("application/grpc"), &grpc_protocol, CALL_CODEC_PROTO},
+    {TYPE("application/grpc+proto"), &grpc_protocol, CALL_CODEC_PROTO},
+    {TYPE("application/grpc+json"), &grpc_protocol, CALL_CODEC_JSON},
+    {TYPE("application/grpc-web"), &grpc_web_protocol, CALL_CODEC_PROTO},
+    {TYPE("application/grpc-web+proto"), &grpc_web_protocol, CALL_CODEC_PROTO},
+    {TYPE("application/grpc-web+json"), &grpc_web_protocol, CALL_CODEC_JSON},
+    {TYPE("application/json"), &connect_unary_protocol, CALL_CODEC_JSON},
+    {TYPE("application/proto"), &connect_unary_protocol, CALL_CODEC_PROTO},
+    {TYPE("application/connect+json"), &connect_stream_protocol, CALL_CODEC_JSON},
+    {TYPE("application/connect+proto"), &connect_stream_protocol, CALL_CODEC_PROTO},
 };
 
 /* "/package.Service/Method": two segments, the first with a dot and not hidden. */
@@ -55,7 +60,8 @@ static bool choose_protocol(struct call *call)
     }
     type = header_text_trim(type);
     for (size_t i = 0; i < sizeof content_types / sizeof content_types[0]; i++) {
-        if (header_text_is_nocase(type, content_types[i].content_type)) {
+        if (type.len == content_types[i].content_type.len &&
+            header_text_is_nocase(type, content_types[i].content_type.ptr)) {
             call->protocol = content_types[i].protocol;
             call->codec = content_types[i].codec;
         }

@@ -15,6 +15,7 @@
  * connect_call) knows the form, and call.c holds the life and delivers the events. */
 
 struct connection;
+struct edge_server;
 
 enum {
     CALL_REQUEST_HEADERS_MAX = 64,
@@ -22,6 +23,9 @@ enum {
     CALL_ANSWER_HEADERS_MAX = 32, /* of the request layer, and as many trailers */
     CALL_WIRE_HEADERS_MAX = 2 * CALL_ANSWER_HEADERS_MAX + 8,
     CALL_ARENA_BYTES_MAX = 256 * 1024,
+    CALL_FIRST_BLOCK_BYTES = 1536,
+    CALL_SPARES_MAX =
+        256, /* freed calls kept for the next ones: they are too large for malloc's cache */
     CALL_OUT_BYTES_MAX = 64 * 1024 * 1024, /* a handler that never stops loses the call */
     CALL_LINGER_MS = 5000,                 /* for the answer of an expired call to leave */
 };
@@ -124,7 +128,13 @@ struct call {
 
     uint64_t deadline_ns;
     struct edge_timer deadline;
+
+    /* The arena's first block: an ordinary head fits. */
+    _Alignas(16) char first_block[CALL_FIRST_BLOCK_BYTES];
 };
+
+/* For the server's end. */
+void call_free_spares(struct edge_server *server);
 
 /* For the sessions. */
 struct call *call_new(struct connection *connection, int32_t stream_id);

@@ -7,8 +7,9 @@
 #include "gateway/edge/http2_session.h"
 
 enum {
-    READS_PER_TURN_MAX = 16, /* then the others have their turn */
-    FILL_BYTES = 64 * 1024,  /* frames gathered for one write */
+    READS_PER_TURN_MAX = 16,     /* then the others have their turn */
+    TLS_SHORT_READ_BYTES = 4096, /* less than that is no bulk transfer */
+    FILL_BYTES = 64 * 1024,      /* frames gathered for one write */
     WRITE_BYTES_PER_TURN_MAX = 1024 * 1024,
     OUT_BYTES_MAX = 128 * 1024 * 1024,
     OUT_KEPT_BYTES_MAX = 256 * 1024,
@@ -286,8 +287,11 @@ static void read_socket(struct connection *c)
         } else {
             input(c, bytes);
         }
-        if (!c->stream.tls && n < EDGE_READ_BYTES) {
-            return; /* the socket is empty: spare the call that would say so */
+        /* A short read has most likely emptied the socket: spare the call that would say so. If it
+         * has not, the poll tells. */
+        size_t short_bytes = c->stream.tls ? TLS_SHORT_READ_BYTES : EDGE_READ_BYTES;
+        if (n < short_bytes && !byte_stream_has_pending(&c->stream)) {
+            return;
         }
     }
     c->reads_again = byte_stream_has_pending(&c->stream) && !c->is_dead;

@@ -101,6 +101,7 @@ void edge_server_handle_closed(struct edge_server *s)
 {
     s->handle_count--;
     if (s->is_freed && s->handle_count == 0) {
+        call_free_spares(s);
         source_table_free(s->sources);
         http2_shared_free(s->http2);
         buf_free(&s->spare_out);

@@ -48,6 +48,8 @@ struct edge_server {
     unsigned connection_count;
     struct connection *dirty;
     size_t counted_bytes;
+    struct call *spare_calls; /* linked by next */
+    unsigned spare_call_count;
     struct buf spare_out; /* one output buffer, lent to the connection being flushed */
     uint8_t *read_buffer; /* EDGE_READ_BYTES */
 
