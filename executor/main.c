@@ -31,6 +31,7 @@ enum {
     CONFIG_ARENA_BYTES = 1 << 20,
     STARTING_CHECK_MS = 1000,
     LOCK_TRIES = 20,
+    STOP_TIMEOUT_S = 10,
     LOCK_PAUSE_US = 50000
 };
 
@@ -230,45 +231,59 @@ static void free_pending(struct executor *ex)
     }
 }
 
-static void executor_loop(struct executor *ex)
+/* Waits at most timeout_ms for events and handles them. True when there were none. */
+static bool handle_events(struct executor *ex, int timeout_ms)
 {
     struct epoll_event events[EVENTS_PER_ROUND];
+    int n = epoll_wait(ex->poll_fd, events, EVENTS_PER_ROUND, timeout_ms);
+    for (int i = 0; i < n; i++) {
+        struct source *source = events[i].data.ptr;
+        source->handle(ex, source, events[i].events);
+    }
+    free_pending(ex);
+    return n == 0;
+}
+
+static void executor_loop(struct executor *ex)
+{
     bool may_fill = true;
     while (!ex->is_stopping) {
         int timeout_ms = !ex->pools_are_full && may_fill ? 0
                          : ex->starting_count > 0        ? STARTING_CHECK_MS
                                                          : -1;
-        int n = epoll_wait(ex->poll_fd, events, EVENTS_PER_ROUND, timeout_ms);
-        for (int i = 0; i < n; i++) {
-            struct source *source = events[i].data.ptr;
-            source->handle(ex, source, events[i].events);
-        }
-        free_pending(ex);
         /* Pools are for the idle moments: one step, and then whoever waits comes first. */
-        may_fill = n == 0 ? fill_pools(ex) : true;
+        may_fill = handle_events(ex, timeout_ms) ? fill_pools(ex) : true;
         if (ex->starting_count > 0) {
             sandbox_expire_starting(ex);
         }
     }
 }
 
-static void executor_close(struct executor *ex)
+/* Ends every sandbox, and tells the gateway so while it still listens. */
+static void end_sandboxes(struct executor *ex)
 {
-    /* Closing the sockets ends every init; the cgroups catch whatever does not obey. */
-    while (ex->connections) {
-        connection_close(ex, ex->connections);
-    }
     for (unsigned i = 0; i < TABLE_SIZE; i++) {
         for (struct sandbox *s = ex->sandboxes[i]; s; s = s->next_in_table) {
             sandbox_end(s, EXECUTOR_GONE_EXECUTOR_STOPPED, "the executor stops");
-            executor_unwatch(ex, &s->control);
-            network_release(s->link);
-            s->link = NULL;
         }
     }
+    uint64_t deadline = clock_now_ns() + STOP_TIMEOUT_S * UINT64_C(1000000000);
+    while (ex->sandbox_count > 0 && clock_now_ns() < deadline) {
+        (void)handle_events(ex, STARTING_CHECK_MS);
+    }
+}
+
+static void executor_close(struct executor *ex)
+{
+    end_sandboxes(ex);
+    while (ex->connections) {
+        connection_close(ex, ex->connections);
+    }
     executor_unwatch(ex, &ex->listener);
+    executor_unwatch(ex, &ex->signals);
     executor_unwatch(ex, &ex->launchers[0].source);
     executor_unwatch(ex, &ex->launchers[1].source);
+    /* The groups catch whatever did not obey. */
     cgroup_host_close(ex->cgroups);
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }

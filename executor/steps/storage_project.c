@@ -21,8 +21,9 @@ enum { PROJECT_QUOTA = 2, PROJECT_FIRST = 0x40000000, PROJECT_TRIES = 1000, QUOT
 
 static int quota_call(int fd, int command, uint32_t project, void *data)
 {
-    return syscall(SYS_quotactl_fd, fd, QCMD(command, PROJECT_QUOTA), project, data) == -1 ? -errno
-                                                                                           : 0;
+    /* QCMD() of the header shifts a negative int. */
+    unsigned full = (unsigned)command << SUBCMDSHIFT | PROJECT_QUOTA;
+    return syscall(SYS_quotactl_fd, fd, full, project, data) == -1 ? -errno : 0;
 }
 
 static int project_open_pool(const struct storage_config *config, const char *pool_path,
