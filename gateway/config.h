@@ -20,6 +20,7 @@ struct gateway_config {
     const char *executor_socket;
     const char *audit_dir;     /* state_dir/audit */
     const char *region;        /* "default" */
+    bool policy_strict;        /* input that a rule lacks denies, see policy_query.is_strict */
     const char *default_image; /* registry reference for specs without an image; NULL: refused */
 
     unsigned workspaces_per_user_max;        /* 1000 */

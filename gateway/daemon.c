@@ -117,6 +117,7 @@ static int open_state(struct daemon *d, struct error *err)
         bootstrap_check(&d->gateway, err) < 0) {
         return -err->status;
     }
+    policy_store_set_strict(d->gateway.policies, c->policy_strict);
     return audit_log_open(&d->loop, c->audit_dir, &d->gateway.audit, err);
 }
 

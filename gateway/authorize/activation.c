@@ -319,8 +319,7 @@ MEMBER(make_http_host)
     if (!a->r->call) {
         return 0;
     }
-    struct str authority = call_header(a->r->call, ":authority");
-    return text(authority.len ? authority : call_header(a->r->call, "host"), ret);
+    return text(call_header(a->r->call, "host"), ret);
 }
 
 MEMBER(make_headers)

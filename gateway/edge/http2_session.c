@@ -221,6 +221,8 @@ static int on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint
         call_take_method(call, v);
     } else if (str_is(n, ":path")) {
         call_take_target(call, v);
+    } else if (str_is(n, ":authority")) {
+        call_take_header(call, STR("host"), v); /* what HTTP/1.1 calls it, RFC 9113 §8.3.1 */
     } else if (name_len > 0 && name[0] != ':') {
         call_take_header(call, n, v);
     }

@@ -16,7 +16,7 @@ static struct request *make_request(struct actor_fixture *f, const char *path)
     struct request *r = fixture_request(f, path);
     fixture_header(f, "user-agent", "sdk/1");
     fixture_header(f, "authorization", "Bearer cat_x");
-    fixture_header(f, ":authority", "octelium-api.localhost:8443");
+    fixture_header(f, "host", "octelium-api.localhost:8443");
     r->actor.session = (Core__Session *)fixture_message(
         f, &core__session__descriptor,
         "{\"metadata\": {\"name\": \"s1\", \"uid\": \"u\", \"labels\": {\"team\": \"red\"}},"

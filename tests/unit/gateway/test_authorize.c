@@ -246,6 +246,66 @@ START_TEST(a_stored_inline_policy_that_does_not_compile_denies)
 }
 END_TEST
 
+#define DENY_ALL                                                                                   \
+    "---\n"                                                                                        \
+    "kind: Policy\n"                                                                               \
+    "metadata: {name: deny-all}\n"                                                                 \
+    "spec: {rules: [{effect: DENY, condition: {matchAny: true}}]}\n"
+
+START_TEST(a_session_and_its_credential_attach_too)
+{
+    struct actor_fixture f;
+    fixture_open(&f);
+    apply(&f, ALLOW_ALL DENY_ALL);
+    struct request *r = fixture_request(&f, METHOD_PATH);
+    r->actor.credential = (Core__Credential *)fixture_message(
+        &f, &core__credential__descriptor,
+        "{\"metadata\": {\"name\": \"c1\"}, \"spec\": {\"authorization\": {\"policies\":"
+        " [\"deny-all\"]}}}");
+    assert_denied(&f, "POLICY_MATCH", "attached to Credential c1");
+    r->actor.credential = NULL;
+    set_session(&f, "{\"metadata\": {\"name\": \"s1\"}, \"spec\": {\"state\": \"ACTIVE\","
+                    " \"authorization\": {\"policies\": [\"deny-all\"]}}}");
+    assert_denied(&f, "POLICY_MATCH", "attached to Session s1");
+    fixture_close(&f);
+}
+END_TEST
+
+START_TEST(strict_mode_denies_what_it_cannot_see)
+{
+    struct actor_fixture f;
+    fixture_open(&f);
+    apply(&f,
+          ALLOW_ALL "---\nkind: Policy\nmetadata: {name: devices}\nspec: {rules: [{effect: DENY,"
+                    " condition: {match: ctx.device.spec.state == 'PENDING'}}]}\n"
+                    "---\nkind: ClusterConfig\nspec: {authorization: {policies: [devices]}}\n");
+    struct request *r = fixture_request(&f, METHOD_PATH);
+    ck_assert_int_eq(authorize_request(r, &f.err), 0);
+    policy_store_set_strict(f.gateway.policies, true);
+    assert_denied(&f, "MISSING_INPUT", "'devices' (rule #0)");
+    fixture_close(&f);
+}
+END_TEST
+
+/* As after a restart: another policy store over the same file. */
+START_TEST(the_version_of_the_set_goes_on_after_a_restart)
+{
+    struct actor_fixture f;
+    struct policy_store *second;
+    fixture_open(&f);
+    apply(&f, ALLOW_ALL);
+    apply(&f, DENY_ALL);
+    uint64_t version = policy_store_version(f.gateway.policies);
+    ck_assert_int_eq(policy_store_new(f.gateway.store, &second, &f.err), 0);
+    ck_assert_uint_eq(policy_store_version(second), 0);
+    ck_assert_int_eq(policy_store_reload(second, &f.err), 0);
+    ck_assert_uint_eq(policy_store_version(second), version);
+    ck_assert(policy_set_has(policy_store_current(second), STR("deny-all")));
+    policy_store_free(second);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(a_refresh_passes_the_gates_only)
 {
     struct actor_fixture f;
@@ -296,6 +356,9 @@ Suite *suite_authorize(void)
     tcase_add_test(t, an_error_denies_and_names_the_rule_but_not_the_request);
     tcase_add_test(t, inline_policies_follow_the_version_of_their_owner);
     tcase_add_test(t, a_stored_inline_policy_that_does_not_compile_denies);
+    tcase_add_test(t, a_session_and_its_credential_attach_too);
+    tcase_add_test(t, strict_mode_denies_what_it_cannot_see);
+    tcase_add_test(t, the_version_of_the_set_goes_on_after_a_restart);
     tcase_add_test(t, a_refresh_passes_the_gates_only);
     tcase_add_test(t, a_decision_can_be_explained);
     suite_add_tcase(s, t);
