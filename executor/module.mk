@@ -38,3 +38,9 @@ $(OUT)/executor_probe: $(OUT)/tests/tools/executor_probe.o $(OUT)/libexecutor_cl
 # The live tests start the daemon of their own build variant.
 $(OUT)/tests/unit/executor/test_sandbox.o: CPPFLAGS += -DEXECUTOR_PROGRAM='"$(OUT)/cordium-executor"'
 unit-executor: $(OUT)/cordium-executor build/release/cordium-launcher
+
+FUZZ_EXECUTOR_OBJECTS := $(patsubst %,$(OUT)/%.o,executor/sandbox_spec executor/config executor/proc/fd \
+	executor/client/encode executor/ipc/message \
+	$(patsubst executor/%.c,executor/%,$(wildcard executor/steps/network*.c)))
+$(OUT)/tests/fuzz/fuzz_executor_messages: $(OUT)/tests/fuzz/fuzz_executor_messages.o $(FUZZ_EXECUTOR_OBJECTS) $(OUT)/libbase.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(EXECUTOR_LIBS) -o $@

@@ -225,7 +225,7 @@ struct executor_list {
 };
 
 struct executor_committed {
-    uint64_t size_bytes; /* of the image's files */
+    uint64_t size_bytes; /* of the image's files, as far as they are written out already */
 };
 
 /* err.status 0 means success, and then the member of the request's kind is set. A lost connection

@@ -173,36 +173,36 @@ static int btrfs_usage(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit)
     if (r < 0) {
         return r;
     }
-    struct {
-        struct btrfs_ioctl_search_args_v2 args;
-        uint8_t room[SEARCH_BYTES];
-    } search = {
-        .args.key = {.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
-                     .min_type = BTRFS_QGROUP_INFO_KEY,
-                     .max_type = BTRFS_QGROUP_LIMIT_KEY,
-                     .min_offset = id,
-                     .max_offset = id,
-                     .max_transid = UINT64_MAX,
-                     .nr_items = 16},
-        .args.buf_size = SEARCH_BYTES,
+    _Alignas(8) uint8_t memory[sizeof(struct btrfs_ioctl_search_args_v2) + SEARCH_BYTES];
+    struct btrfs_ioctl_search_args_v2 *search = (struct btrfs_ioctl_search_args_v2 *)memory;
+    const uint8_t *found = memory + sizeof *search;
+    *search = (struct btrfs_ioctl_search_args_v2){
+        .key = {.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
+                .min_type = BTRFS_QGROUP_INFO_KEY,
+                .max_type = BTRFS_QGROUP_LIMIT_KEY,
+                .min_offset = id,
+                .max_offset = id,
+                .max_transid = UINT64_MAX,
+                .nr_items = 16},
+        .buf_size = SEARCH_BYTES,
     };
-    if (ioctl(unit_fd, BTRFS_IOC_TREE_SEARCH_V2, &search.args) == -1) {
+    if (ioctl(unit_fd, BTRFS_IOC_TREE_SEARCH_V2, search) == -1) {
         return -errno;
     }
     *ret_bytes = 0;
     *ret_limit = 0;
     size_t at = 0;
-    for (uint32_t i = 0; i < search.args.key.nr_items; i++) {
+    for (uint32_t i = 0; i < search->key.nr_items; i++) {
         struct btrfs_ioctl_search_header header;
-        memcpy(&header, search.room + at, sizeof header);
+        memcpy(&header, found + at, sizeof header);
         at += sizeof header;
         if (header.offset == id && header.type == BTRFS_QGROUP_INFO_KEY) {
             struct btrfs_qgroup_info_item info;
-            memcpy(&info, search.room + at, sizeof info);
+            memcpy(&info, found + at, sizeof info);
             *ret_bytes = info.rfer;
         } else if (header.offset == id && header.type == BTRFS_QGROUP_LIMIT_KEY) {
             struct btrfs_qgroup_limit_item limit;
-            memcpy(&limit, search.room + at, sizeof limit);
+            memcpy(&limit, found + at, sizeof limit);
             *ret_limit = limit.max_rfer;
         }
         at += header.len;
