@@ -35,7 +35,6 @@ class Platform:
                     f"tools_dir = {self.folder}/tools\ninstance = image-test\ngateway_uid = {UID}\n"
                     f"build_loopback_ports = {PORT}\npool_mebibytes = 16384\npool_size = 1\n")
         os.chmod(config, 0o644)
-        self.config = config
         self.log = open(os.path.join(self.folder, "executor.log"), "w")
         self.executor = subprocess.Popen([os.path.join(PROGRAMS, "cordium-executor"), "--config", config],
                                          stdout=self.log, stderr=self.log)
@@ -71,8 +70,6 @@ class Platform:
     def close(self):
         self.executor.terminate()
         self.executor.wait(30)
-        subprocess.run([os.path.join(PROGRAMS, "cordium-executor"), "--config", self.config, "--clean"],
-                       stdout=self.log, stderr=self.log, check=False)
         self.registry("stop")
         self.other.shutdown()
         shutil.rmtree(self.folder)
