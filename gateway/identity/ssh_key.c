@@ -5,6 +5,7 @@
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "policy/base/bytes.h"
@@ -73,9 +74,11 @@ int ssh_key_generate(const char *comment, struct arena *arena, char **ret_privat
     EVP_PKEY *key = EVP_EC_gen("P-256");
     char *line = key ? public_line(key, comment, arena) : NULL;
     char *pem = key ? private_pem(key, arena) : NULL;
+    bool was_made = key != NULL;
     EVP_PKEY_free(key);
     if (!line || !pem) {
-        return error_set(err, STATUS_INTERNAL, "OpenSSL makes no ECDSA key");
+        return was_made ? error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for an SSH key")
+                        : error_set(err, STATUS_INTERNAL, "OpenSSL makes no ECDSA key");
     }
     *ret_public = line;
     *ret_private = pem;

@@ -45,6 +45,7 @@ void harness_open(struct harness *h)
     ck_assert_ptr_nonnull(mkdtemp(h->folder));
     (void)snprintf(h->path, sizeof h->path, "%s/store.db", h->folder);
     arena_init(&h->arena, 256 << 20);
+    h->request_bytes_max = 64 << 20;
     h->config.region = "default";
     h->config.domain = "localhost";
     h->config.state_dir = h->folder;
@@ -125,7 +126,7 @@ static int make_call(struct harness *h, const char *header, const char *token, c
     r->holds = 1;
     r->started_ns = gateway_monotonic_ns(&h->gateway);
     r->started_at_ns = gateway_wall_ns(&h->gateway);
-    arena_init(&r->arena, 64 << 20);
+    arena_init(&r->arena, h->request_bytes_max);
     struct error err = {0};
     if (run_stages(r, json, &err)) {
         request_fail(r, &err);

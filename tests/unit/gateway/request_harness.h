@@ -25,6 +25,8 @@ struct harness {
     struct error err;
     char admin_token[64]; /* authentication token of the first administrator */
 
+    size_t request_bytes_max; /* of a call's arena */
+
     /* The last call. */
     int status; /* 0 or enum status */
     char text[ERROR_TEXT_MAX];
