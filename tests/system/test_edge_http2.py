@@ -320,6 +320,23 @@ status, said = server.stop()
 check('a server without connections ends at once', status == 0 and 'live=0' in said, (status, said[-500:]))
 check('no sanitizer report', 'runtime error' not in said and 'Sanitizer' not in said, said[-1500:])
 
+# ---- connections of one source ----
+server = Server(sys.argv[1], 'sources', 3)
+kept = [server.connect_tls() for _ in range(3)]
+def is_refused():
+    try:
+        server.connect_tls()
+        return False
+    except OSError:
+        return True
+check('a fourth connection of one source is refused', is_refused())
+kept.pop().close()
+time.sleep(0.2)
+check('and accepted when one has gone', not is_refused())
+check('unix sockets do not count', server.is_alive())
+status, said = server.stop()
+check('stopped', status == 0, said[-500:])
+
 # ---- drain ----
 server = Server(sys.argv[1])
 c = Http2(server)
