@@ -136,7 +136,7 @@ static void sandbox_finish(struct sandbox *s)
         struct error err;
         (void)error_set(&err, STATUS_INTERNAL, "the sandbox did not start: %s", s->gone_text);
         reply_error(&s->created, &err);
-    } else {
+    } else if (s->gone_reason != 0) {
         tell_gone(s);
     }
     while (s->destroyers) {

@@ -346,7 +346,7 @@ static int make_spare(struct storage_host *host, char *ret_name)
 {
     (void)snprintf(ret_name, NAME_MAX_BYTES, "spare-%u", host->spare_next++);
     int parent = host->places[PLACE_EPHEMERAL];
-    int r = host->backend->make(parent, ret_name);
+    int r = host->backend->make(parent, ret_name, 0);
     AUTO_FD int fd = -1;
     r = r < 0 ? r : host->backend->open(parent, ret_name, &fd);
     return r < 0 ? r : make_layout(fd, false, DEFAULT_ID, DEFAULT_ID);
@@ -381,7 +381,7 @@ static int make_unit(struct storage *s, const struct storage_request *request)
         r = host->backend->open(parent, s->name, &s->fd);
         return r < 0 ? r : give_to_user(s->fd, request->uid, request->gid);
     }
-    r = host->backend->make(parent, s->name);
+    r = host->backend->make(parent, s->name, request->disk_bytes);
     r = r < 0 ? r : host->backend->open(parent, s->name, &s->fd);
     return r < 0 ? r : make_layout(s->fd, request->is_build, request->uid, request->gid);
 }

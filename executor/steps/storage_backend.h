@@ -17,7 +17,7 @@ struct storage_backend {
                      struct error *err);
     /* Takes part of the pool's mount away again; may be NULL. */
     void (*close_pool)(const char *pool_path);
-    int (*make)(int parent_fd, const char *name);
+    int (*make)(int parent_fd, const char *name, uint64_t bytes); /* the limit that will follow */
     int (*open)(int parent_fd, const char *name, int *ret_fd);
     /* After the last use of an opened unit; may be NULL. */
     void (*close)(int parent_fd, const char *name);

@@ -127,8 +127,9 @@ static void btrfs_close_pool(const char *pool_path)
     (void)umount2(pool_path, MNT_DETACH);
 }
 
-static int btrfs_make(int parent_fd, const char *name)
+static int btrfs_make(int parent_fd, const char *name, uint64_t bytes)
 {
+    (void)bytes;
     struct btrfs_ioctl_vol_args args = {0};
     (void)snprintf(args.name, sizeof args.name, "%s", name);
     return ioctl(parent_fd, BTRFS_IOC_SUBVOL_CREATE, &args) == -1 ? -errno : 0;

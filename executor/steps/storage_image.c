@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "executor/proc/fd.h"
@@ -20,6 +21,9 @@
  * NAME/../.NAME.img is mounted while it is in use. */
 
 enum { NAME_BYTES = 96, UMOUNT_DETACH = 2 };
+
+/* EXT4_IOC_RESIZE_FS of the kernel's fs/ext4/ext4.h: to this many blocks, while mounted. */
+#define EXT4_RESIZE _IOW('f', 16, uint64_t)
 
 static void image_name(char *ret, const char *name)
 {
@@ -44,8 +48,7 @@ static int image_open_pool(const struct storage_config *config, const char *pool
     return 0;
 }
 
-/* The file system is made by the first limit, which says how large it is to be. */
-static int image_make(int parent_fd, const char *name)
+static int image_make(int parent_fd, const char *name, uint64_t bytes)
 {
     char path[NAME_BYTES];
     image_name(path, name);
@@ -57,7 +60,7 @@ static int image_make(int parent_fd, const char *name)
         return dir < 0 ? dir : -errno;
     }
     AUTO_FD int fd = openat(dir, "data.img", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd == -1 || ftruncate(fd, 64 << 20) == -1) {
+    if (fd == -1 || ftruncate(fd, (off_t)bytes) == -1) {
         return -errno;
     }
     char file[64];
@@ -123,7 +126,8 @@ static void image_close(int parent_fd, const char *name)
     }
 }
 
-/* Grows the file and the file system in it; it never shrinks. */
+/* Grows the file and the file system in it (the kernel wants CAP_SYS_RESOURCE for that); it never
+ * shrinks. */
 static int image_limit(int parent_fd, const char *name, int unit_fd, uint64_t bytes,
                        uint64_t inodes)
 {
@@ -144,19 +148,19 @@ static int image_limit(int parent_fd, const char *name, int unit_fd, uint64_t by
     if (ftruncate(file, (off_t)bytes) == -1) {
         return -errno;
     }
-    /* resize2fs finds the mounted device by itself from the mount's source. */
-    struct statx sx;
+    struct stat root;
     char device[64];
-    if (statx(unit_fd, "", AT_EMPTY_PATH, STATX_TYPE, &sx) == -1) {
+    if (fstat(unit_fd, &root) == -1) {
         return -errno;
     }
-    (void)snprintf(device, sizeof device, "/dev/loop%u", sx.stx_dev_minor);
+    (void)snprintf(device, sizeof device, "/dev/loop%u", minor(root.st_dev));
     AUTO_FD int loop = open(device, O_RDWR | O_CLOEXEC);
-    if (loop == -1 || ioctl(loop, LOOP_SET_CAPACITY) == -1) {
+    uint64_t blocks = bytes / (uint64_t)now.f_bsize;
+    if (loop == -1 || ioctl(loop, LOOP_SET_CAPACITY) == -1 ||
+        ioctl(unit_fd, EXT4_RESIZE, &blocks) == -1) {
         return -errno;
     }
-    const char *const argv[] = {"resize2fs", device, NULL};
-    return storage_run_program(argv);
+    return 0;
 }
 
 static int image_usage(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit)

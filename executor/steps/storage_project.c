@@ -64,8 +64,9 @@ static int find_project(int fd, uint64_t inode, uint32_t *ret)
     return -EBUSY;
 }
 
-static int project_make(int parent_fd, const char *name)
+static int project_make(int parent_fd, const char *name, uint64_t bytes)
 {
+    (void)bytes;
     if (mkdirat(parent_fd, name, 0755) == -1) {
         return -errno;
     }
@@ -141,7 +142,7 @@ static int project_copy(int from_parent, const char *from, int to_parent, const 
     if (from_fd < 0) {
         return from_fd;
     }
-    int r = project_make(to_parent, to);
+    int r = project_make(to_parent, to, 0);
     AUTO_FD int to_fd = r < 0 ? r : fd_open_beneath(to_parent, to, O_RDONLY | O_DIRECTORY);
     if (to_fd < 0) {
         return to_fd;
