@@ -19,7 +19,8 @@
  *     policy_eval(program, &(struct policy_input){.vars = vars, .vars_count = 2, ...},
  *                 &eval_arena, &value, &err);
  *
- * An env that gets no more declarations, and every program, may be shared by threads. */
+ * An env that gets no more declarations, and every program, may be shared by threads. Declare
+ * first, then compile: programs point into their env, which must outlive them. */
 
 enum policy_kind {
     POLICY_ABSENT = 0, /* no value: an unbound variable. Never inside a list or map */

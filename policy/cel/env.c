@@ -221,7 +221,11 @@ int policy_env_declare(struct policy_env *env, const char *name, const char *typ
     }
     struct str text = str_from(text_copy);
     const struct type *t = type_parse(&env->arena, &text, letters);
-    if (!t || text.len != 0) {
+    bool is_generic = false;
+    for (size_t i = 0; i < 26; i++) {
+        is_generic = is_generic || letters[i];
+    }
+    if (!t || text.len != 0 || is_generic) {
         return error_set(err, STATUS_INVALID_ARGUMENT, "variable '%s': '%s' is not a type", name,
                          type);
     }

@@ -214,46 +214,53 @@ struct policy_value run_bind(struct eval *e, const struct node *n)
     return eval_node(e, n->b);
 }
 
+static struct policy_value failure_value(const void *failure)
+{
+    return (struct policy_value){.kind = POLICY_FAILURE, .as.opaque = failure};
+}
+
 struct policy_value run_and(struct eval *e, const struct node *n)
 {
-    struct policy_value failed = policy_bool(true);
+    const void *first_failure = NULL;
     for (uint32_t i = 0; i < n->count; i++) {
         struct policy_value v = eval_node(e, n->items[i]);
         if (v.kind == POLICY_BOOL) {
             if (!v.as.truth) {
-                return v;
+                return policy_bool(false);
             }
             continue;
         }
-        if (value_failed(v) && policy_error_is_limit(value_failure(v)->code)) {
+        if (!value_failed(v)) {
+            v = eval_no_overload(e, n, v);
+        }
+        if (policy_error_is_limit(value_failure(v)->code)) {
             return v;
         }
-        if (!value_failed(failed)) {
-            failed = value_failed(v) ? v : eval_no_overload(e, n, v);
-        }
+        first_failure = first_failure ? first_failure : v.as.opaque;
     }
-    return failed;
+    return first_failure ? failure_value(first_failure) : policy_bool(true);
 }
 
 struct policy_value run_or(struct eval *e, const struct node *n)
 {
-    struct policy_value failed = policy_bool(false);
+    const void *first_failure = NULL;
     for (uint32_t i = 0; i < n->count; i++) {
         struct policy_value v = eval_node(e, n->items[i]);
         if (v.kind == POLICY_BOOL) {
             if (v.as.truth) {
-                return v;
+                return policy_bool(true);
             }
             continue;
         }
-        if (value_failed(v) && policy_error_is_limit(value_failure(v)->code)) {
+        if (!value_failed(v)) {
+            v = eval_no_overload(e, n, v);
+        }
+        if (policy_error_is_limit(value_failure(v)->code)) {
             return v;
         }
-        if (!value_failed(failed)) {
-            failed = value_failed(v) ? v : eval_no_overload(e, n, v);
-        }
+        first_failure = first_failure ? first_failure : v.as.opaque;
     }
-    return failed;
+    return first_failure ? failure_value(first_failure) : policy_bool(false);
 }
 
 struct policy_value run_not(struct eval *e, const struct node *n)
@@ -332,6 +339,42 @@ struct policy_value run_equal(struct eval *e, const struct node *n)
     }
     struct policy_value same = eval_equal(e, n, l, r);
     return value_failed(same) || n->op == OP_EQ ? same : policy_bool(!same.as.truth);
+}
+
+/* The same where the right side, n->b, is a constant text: the shape of most rules. */
+struct policy_value run_equal_text(struct eval *e, const struct node *n)
+{
+    const struct policy_value *text = &n->b->value;
+    struct policy_value v = eval_node(e, n->a);
+    if (v.kind != POLICY_STRING) {
+        return value_failed(v) ? v : policy_bool(n->op == OP_NE);
+    }
+    if (!eval_charge(e, eval_text_cost(v.len < text->len ? v.len : text->len))) {
+        return eval_limit(e, n);
+    }
+    bool same = v.len == text->len && value_same_bytes(v.as.text, text->as.text, text->len);
+    return policy_bool(same == (n->op == OP_EQ));
+}
+
+/* "name" in map, where the left side, n->a, is a constant text. */
+struct policy_value run_in_name(struct eval *e, const struct node *n)
+{
+    const struct policy_value *name = &n->a->value;
+    struct policy_value container = eval_node(e, n->b);
+    bool known = false;
+    if (value_failed(container)) {
+        return container;
+    }
+    if (!eval_charge(e, 1)) {
+        return eval_limit(e, n);
+    }
+    if (container.kind == POLICY_MAP) {
+        bool found = value_small_map_find(container.as.map, name->as.text, name->len, &known);
+        if (known) {
+            return policy_bool(found);
+        }
+    }
+    return eval_in(e, n, *name, container);
 }
 
 /* x in [constants]: n->value is the set as a map. */

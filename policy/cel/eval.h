@@ -29,9 +29,11 @@ enum { EVAL_SLICE = 1000, EVAL_COST_DEFAULT = 1000000, EVAL_ITERATIONS_DEFAULT =
 
 struct policy_value eval_traced(struct eval *e, const struct node *n);
 
+/* One call, not two of which one is taken: the result then stays in registers. */
 static inline struct policy_value eval_node(struct eval *e, const struct node *n)
 {
-    return __builtin_expect(e->input->trace != NULL, 0) ? eval_traced(e, n) : n->run(e, n);
+    node_run *run = __builtin_expect(e->input->trace != NULL, 0) ? eval_traced : n->run;
+    return run(e, n);
 }
 
 static inline bool value_failed(struct policy_value v)
@@ -99,8 +101,8 @@ struct policy_value eval_take_text(uint8_t kind, const char *text, size_t len);
 /* Node functions: cel/eval.c */
 node_run run_const, run_variable, run_local, run_lazy, run_select, run_select_variable, run_has,
     run_opt_select, run_index, run_opt_index, run_and, run_or, run_not, run_negate, run_condition,
-    run_binary, run_chain, run_equal, run_in_set, run_call, run_list, run_map, run_bind,
-    run_opt_map, run_opt_or, run_unbound;
+    run_binary, run_chain, run_equal, run_equal_text, run_in_name, run_in_set, run_call, run_list,
+    run_map, run_bind, run_opt_map, run_opt_or, run_unbound;
 
 /* cel/eval_loop.c */
 node_run run_loop;

@@ -218,6 +218,12 @@ static struct node *plan_binary_pair(struct compile *c, const struct ast *ast)
     if (is_const(a) && is_const(b)) {
         return fold(c, n);
     }
+    if (equality && is_const(b) && b->value.kind == POLICY_STRING) {
+        n->run = run_equal_text;
+    }
+    if (ast->op == OP_IN && is_const(a) && a->value.kind == POLICY_STRING) {
+        n->run = run_in_name;
+    }
     return ast->op == OP_IN && !make_set(c, n, b) ? NULL : n;
 }
 

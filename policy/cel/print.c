@@ -28,7 +28,12 @@ static void print_quoted(struct printer *p, struct policy_value v)
     buf_add_cstr(p->out, v.kind == POLICY_BYTES ? "b\"" : "\"");
     for (uint32_t i = 0; i < v.len && !is_full(p); i++) {
         unsigned char c = (unsigned char)v.as.text[i];
-        if (c == '"' || c == '\\') {
+        unsigned char next = i + 1 < v.len ? (unsigned char)v.as.text[i + 1] : 0;
+        if (c == 0xC2 && next >= 0x80 && next < 0xA0 && v.kind == POLICY_STRING) {
+            /* U+0080 to U+009F steer terminals too. */
+            buf_printf(p->out, "\\u%04x", next);
+            i++;
+        } else if (c == '"' || c == '\\') {
             buf_printf(p->out, "\\%c", c);
         } else if (c < ' ' || c == 127 || (c > 127 && v.kind == POLICY_BYTES)) {
             buf_printf(p->out, "\\x%02x", c);

@@ -83,9 +83,8 @@ static inline bool value_same_bytes(const char *a, const char *b, size_t len)
 
 /* The value under a name in a small built-in map; NULL when it is not there, or the map is not of
  * that kind (*ret_known false). */
-static inline const struct policy_value *value_small_map_find(const struct policy_map *map,
-                                                              const char *name, uint32_t len,
-                                                              bool *ret_known)
+static inline const struct policy_value *
+value_small_map_find(const struct policy_map *map, const char *name, uint32_t len, bool *ret_known)
 {
     const struct entry_map *m = (const struct entry_map *)(const void *)map;
     *ret_known = map->ops == &entry_map_ops && !m->order;

@@ -1,30 +1,36 @@
 #include "policy/cel/eval.h"
 
+#include "policy/base/utf8.h"
 #include "policy/lib/regex.h"
 
 /* matches() of the standard library, and the regex extension. */
 
-/* The prepared pattern of a literal, or args[1] compiled now; NULL with *failed. */
+/* The prepared pattern of a literal, or args[1] compiled now; NULL with *failed. The subject,
+ * args[0], is checked too: the engine relies on UTF-8. */
 static const struct regex *pattern_of(struct eval *e, const struct node *n,
-                                      struct policy_value pattern, struct policy_value *failed)
+                                      const struct policy_value *args, struct policy_value *failed)
 {
     const struct regex *regex = n->constant;
     const char *why;
-    if (regex) {
-        return regex;
-    }
-    if (!eval_charge(e, 20 + pattern.len)) {
+    if (!eval_charge(e, eval_text_cost(args[0].len) + (regex ? 0 : 20 + args[1].len))) {
         *failed = eval_limit(e, n);
         return NULL;
     }
-    enum regex_status status = regex_compile(e->arena, policy_value_str(pattern), &regex, &why);
+    if (!utf8_is_valid(policy_value_str(args[0]))) {
+        *failed = eval_fail(e, n, POLICY_E_INVALID_ARGUMENT, "text is not valid UTF-8");
+        return NULL;
+    }
+    if (regex) {
+        return regex;
+    }
+    enum regex_status status = regex_compile(e->arena, policy_value_str(args[1]), &regex, &why);
     if (status == REGEX_OK) {
         return regex;
     }
     const char *text = arena_printf(e->arena, "bad regular expression: %s, in", why);
     *failed = status == REGEX_NO_MEMORY || !text
                   ? eval_out_of_memory(e, n)
-                  : eval_fail_on(e, n, POLICY_E_INVALID_REGEX, text, pattern);
+                  : eval_fail_on(e, n, POLICY_E_INVALID_REGEX, text, args[1]);
     return NULL;
 }
 
@@ -54,7 +60,7 @@ static struct policy_value matches(struct eval *e, const struct node *n,
                                    const struct policy_value *args)
 {
     struct policy_value failed;
-    const struct regex *regex = pattern_of(e, n, args[1], &failed);
+    const struct regex *regex = pattern_of(e, n, args, &failed);
     int found = regex ? search(e, n, regex, policy_value_str(args[0]), 0, NULL, &failed) : -1;
     return found < 0 ? failed : policy_bool(found == 1);
 }
@@ -160,7 +166,7 @@ static struct policy_value replace(struct eval *e, const struct node *n,
 {
     struct policy_value failed;
     struct str s = policy_value_str(args[0]);
-    const struct regex *regex = pattern_of(e, n, args[1], &failed);
+    const struct regex *regex = pattern_of(e, n, args, &failed);
     uint64_t most = n->count > 3 && args[3].as.i >= 0 ? (uint64_t)args[3].as.i : UINT64_MAX;
     struct pieces out = {0};
     struct regex_match match;
@@ -216,7 +222,7 @@ static struct policy_value extract(struct eval *e, const struct node *n,
     struct regex_match match;
     bool present = false;
     struct str s = policy_value_str(args[0]);
-    const struct regex *regex = pattern_of(e, n, args[1], &failed);
+    const struct regex *regex = pattern_of(e, n, args, &failed);
     if (!regex) {
         return failed;
     }
@@ -239,7 +245,7 @@ static struct policy_value extract_all(struct eval *e, const struct node *n,
     struct regex_match match;
     struct pieces out = {0};
     struct str s = policy_value_str(args[0]);
-    const struct regex *regex = pattern_of(e, n, args[1], &failed);
+    const struct regex *regex = pattern_of(e, n, args, &failed);
     if (!regex) {
         return failed;
     }

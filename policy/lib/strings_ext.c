@@ -156,7 +156,7 @@ static struct policy_value trim(struct eval *e, const struct node *n,
     size_t first = SIZE_MAX;
     size_t end = 0;
     for (size_t i = 0; i < s.len;) {
-        uint32_t c;
+        uint32_t c = 0xFFFD;
         size_t len = utf8_decode(str_make(s.ptr + i, s.len - i), &c);
         len = len ? len : 1;
         if (!text_is_space(c)) {

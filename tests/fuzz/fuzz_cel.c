@@ -46,16 +46,26 @@ static struct policy_value take_ctx(struct str *text, struct arena *arena)
     return ctx;
 }
 
+/* Made once, since it never changes; libFuzzer has no place to hand it through. */
+static const struct policy_env *shared_env(void)
+{
+    static const struct policy_env *env;
+    if (!env) {
+        env = policy_env_new(POLICY_LIBRARIES_ALL | POLICY_LIB_BLOCK, NULL);
+    }
+    if (!env) {
+        abort();
+    }
+    return env;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena;
     struct error err = {0};
     const struct policy_program *program;
     struct str text = str_make(data, size);
-    struct policy_env *env = policy_env_new(POLICY_LIBRARIES_ALL | POLICY_LIB_BLOCK, &err);
-    if (!env) {
-        abort();
-    }
+    const struct policy_env *env = shared_env();
     arena_init(&arena, COMPILE_BYTES);
     struct policy_value ctx = take_ctx(&text, &arena);
     if (policy_compile(env, text, &arena, &program, &err) == 0) {
@@ -65,6 +75,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         evaluate(program, &ctx);
     }
     arena_free(&arena);
-    policy_env_free(env);
     return 0;
 }

@@ -594,6 +594,48 @@ START_TEST(errors_point_to_the_place_and_escape_what_they_quote)
 }
 END_TEST
 
+START_TEST(ill_formed_text_from_the_caller_is_an_error_or_harmless)
+{
+    static const char *const texts[] = {"ctx.matches('a')",
+                                        "ctx.trim() == ''",
+                                        "ctx.reverse() == ''",
+                                        "ctx.charAt(0) == ''",
+                                        "ctx.split('') == []",
+                                        "ctx.upperAscii() == ''",
+                                        "'%s'.format([ctx]) == ''",
+                                        "strings.quote(ctx) == ''",
+                                        "ctx.replace('', 'x') == ''",
+                                        "size(ctx) == 0",
+                                        "regex.replace(ctx, 'a', 'b') == ''",
+                                        "ctx.toUpper() == ''",
+                                        "json.marshal(ctx) == ''"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct arena arena;
+        arena_init(&arena, TEST_ARENA_BYTES);
+        struct policy_value vars[] = {policy_string(STR("a\xFF\xE2\x82"))};
+        struct policy_input input = {.vars = vars, .vars_count = 1};
+        ck_assert_str_ne(cel_outcome_limited(&arena, texts[i], &input, 1 << 20), "true");
+        arena_free(&arena);
+    }
+}
+END_TEST
+
+START_TEST(maps_and_lists_of_any_size_are_searched)
+{
+    static const struct row rows[] = {
+        {"lists.range(100).transformMap(i, v, v * v)[99] == 9801", "true"},
+        {"lists.range(100).transformMap(i, v, v * v)[dyn(7u)] == 49", "true"},
+        {"lists.range(100).transformMap(i, v, v * v)[100]", "error no_such_key"},
+        {"100.0 in dyn(lists.range(101).transformMap(i, v, true))", "true"},
+        {"'k9' in {'k1':1,'k2':1,'k3':1,'k4':1,'k5':1,'k6':1,'k7':1,'k8':1,'k9':1,'k10':1}",
+         "true"},
+        {"ctx.u in ['a','b','c','a'] && !('d' in ['a','b','c']) && ctx.u in {'a': 1}", "true"},
+        {"!(ctx.n in ['a','b','c']) && ctx.n in [1, 2, 3] && !(1.5 in dyn([1, 2, 3]))", "true"},
+    };
+    CHECK_ROWS(rows, "{\"u\": \"a\", \"n\": 2}");
+}
+END_TEST
+
 START_TEST(a_disabled_function_does_not_compile)
 {
     struct arena arena;
@@ -660,6 +702,8 @@ Suite *suite_cel(void)
     tcase_add_test(tc, endless_lazy_values_end_in_an_error);
     tcase_add_test(tc, evaluation_takes_no_memory_beyond_the_lent_block);
     tcase_add_test(tc, errors_point_to_the_place_and_escape_what_they_quote);
+    tcase_add_test(tc, ill_formed_text_from_the_caller_is_an_error_or_harmless);
+    tcase_add_test(tc, maps_and_lists_of_any_size_are_searched);
     tcase_add_test(tc, a_disabled_function_does_not_compile);
     tcase_add_test(tc, types_that_double_at_each_step_do_not_hang_the_checker);
     suite_add_tcase(suite, tc);
