@@ -25,6 +25,7 @@
 #include "executor/proc/fd.h"
 #include "executor/proc/log.h"
 #include "executor/reaper.h"
+#include "executor/self_check.h"
 
 enum {
     EVENTS_PER_ROUND = 64,
@@ -206,6 +207,8 @@ static int executor_open(struct executor *ex, struct error *err)
     }
     r = r < 0 ? r : launcher_start(ex, &ex->launchers[0], false, resolvers, err);
     r = r < 0 ? r : launcher_start(ex, &ex->launchers[1], true, resolvers, err);
+    r = r < 0 ? r : self_check(ex, err);
+    r = r < 0 ? r : self_drop_capabilities(err);
     return r < 0 ? r : open_listener(ex, err);
 }
 

@@ -3,7 +3,7 @@
 
 PROC_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard executor/proc/*.c))
 EXECUTOR_CLIENT_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard executor/client/*.c executor/ipc/*.c))
-EXECUTOR_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(filter-out executor/main.c,$(wildcard executor/*.c executor/steps/*.c)))
+EXECUTOR_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(filter-out executor/main.c,$(wildcard executor/*.c executor/steps/*.c)) executor/init/privileges.c)
 EXECUTOR_LIBS := -lmnl -lnftables
 LAUNCHER_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard executor/init/*.c) executor/proc/fd.c \
 	executor/ipc/channel.c executor/steps/mounts.c)

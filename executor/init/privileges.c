@@ -6,6 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+int privileges_get(struct __user_cap_header_struct *header, struct __user_cap_data_struct ret[2])
+{
+    return syscall(SYS_capget, header, ret) == -1 ? -errno : 0;
+}
+
 int privileges_limit_bounding(uint64_t keep)
 {
     for (unsigned long cap = 0; cap < 64; cap++) {

@@ -12,6 +12,9 @@
     (UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID | UINT64_C(1) << CAP_KILL |             \
      UINT64_C(1) << CAP_SETPCAP)
 
+/* capget(2). */
+int privileges_get(struct __user_cap_header_struct *header, struct __user_cap_data_struct ret[2]);
+
 /* Removes everything but `keep` from the bounding set; needs CAP_SETPCAP. */
 int privileges_limit_bounding(uint64_t keep);
 
