@@ -7,15 +7,23 @@
  * freed and the caps of compilation and evaluation hold for it too. */
 
 enum {
-    /* About 9 ns a step without JIT: a hostile pattern ends in well under a millisecond. */
-    MATCH_STEPS_MAX = 60000,
+    /* PCRE2 counts steps for each place where a match may start, not for the whole search. About
+     * 9 ns a step without JIT. */
+    SEARCH_STEPS_MAX = 16000000,
+    START_STEPS_MAX = 100000,
+    START_STEPS_MIN = 100,
+    SUBJECT_BYTES_MAX = 256 << 10,
     MATCH_DEPTH_MAX = 10000,
     MATCH_HEAP_KIB_MAX = 4096,
 };
 
+/* Where a match may start. */
+enum starts { STARTS_ANYWHERE, STARTS_AT_LINES, STARTS_AT_BEGINNING };
+
 struct regex {
     pcre2_code *code;
     size_t groups;
+    enum starts starts;
 };
 
 static void *take(PCRE2_SIZE size, void *arena)
@@ -43,6 +51,34 @@ static enum regex_status compile_failure(struct arena *arena, int code, PCRE2_SI
     const char *why = arena_printf(arena, "%s near byte %zu", (const char *)text, (size_t)at);
     *ret_why = why ? why : "bad pattern";
     return REGEX_BAD_PATTERN;
+}
+
+static enum starts find_starts(const pcre2_code *code)
+{
+    uint32_t options = 0;
+    uint32_t first_type = 0;
+    (void)pcre2_pattern_info(code, PCRE2_INFO_ALLOPTIONS, &options);
+    (void)pcre2_pattern_info(code, PCRE2_INFO_FIRSTCODETYPE, &first_type);
+    if (options & PCRE2_ANCHORED) {
+        return STARTS_AT_BEGINNING;
+    }
+    return first_type == 2 ? STARTS_AT_LINES : STARTS_ANYWHERE;
+}
+
+/* Steps allowed for each start, so that all starts together stay below a maximum: an input made
+ * for the purpose would otherwise cost its length squared. */
+static uint32_t steps_for_each_start(const struct regex *regex, struct str s)
+{
+    size_t starts = 1;
+    if (regex->starts == STARTS_ANYWHERE) {
+        starts = s.len + 1;
+    }
+    for (size_t i = 0; regex->starts == STARTS_AT_LINES && i < s.len; i++) {
+        starts += s.ptr[i] == '\n';
+    }
+    size_t steps = SEARCH_STEPS_MAX / starts;
+    steps = steps > START_STEPS_MAX ? START_STEPS_MAX : steps;
+    return (uint32_t)(steps < START_STEPS_MIN ? START_STEPS_MIN : steps);
 }
 
 enum regex_status regex_compile(struct arena *arena, struct str pattern,
@@ -73,6 +109,7 @@ enum regex_status regex_compile(struct arena *arena, struct str pattern,
         return compile_failure(arena, code, at, ret_why);
     }
     regex->groups = groups;
+    regex->starts = find_starts(regex->code);
     *ret_regex = regex;
     return REGEX_OK;
 }
@@ -94,6 +131,9 @@ static void copy_match(const struct regex *regex, pcre2_match_data *data, int rc
 enum regex_status regex_search(const struct regex *regex, struct str s, size_t from,
                                struct arena *arena, bool *ret_found, struct regex_match *ret_match)
 {
+    if (s.len > SUBJECT_BYTES_MAX) {
+        return REGEX_LIMIT;
+    }
     pcre2_general_context *general = pcre2_general_context_create(take, give_back, arena);
     pcre2_match_context *context = general ? pcre2_match_context_create(general) : NULL;
     pcre2_match_data *data =
@@ -101,7 +141,7 @@ enum regex_status regex_search(const struct regex *regex, struct str s, size_t f
     if (!context || !data) {
         return REGEX_NO_MEMORY;
     }
-    (void)pcre2_set_match_limit(context, MATCH_STEPS_MAX);
+    (void)pcre2_set_match_limit(context, steps_for_each_start(regex, s));
     (void)pcre2_set_depth_limit(context, MATCH_DEPTH_MAX);
     (void)pcre2_set_heap_limit(context, MATCH_HEAP_KIB_MAX);
     int rc = pcre2_match(regex->code, (PCRE2_SPTR)(s.ptr ? s.ptr : ""), s.len, from,

@@ -317,6 +317,49 @@ START_TEST(a_hostile_regex_ends_in_an_error_and_soon)
 }
 END_TEST
 
+START_TEST(a_long_text_can_not_make_a_search_quadratic)
+{
+    static const char *const texts[] = {"ctx.matches('[a-y]+z')", "ctx.matches('a*b*a*z')",
+                                        "ctx.matches('(?:a|b)*c$')"};
+    enum { LONG = 200000 };
+    char *letters = malloc(LONG);
+    ck_assert_ptr_nonnull(letters);
+    memset(letters, 'a', LONG);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct arena arena;
+        arena_init(&arena, TEST_ARENA_BYTES);
+        struct policy_value vars[] = {policy_string(str_make(letters, LONG))};
+        struct policy_input input = {.vars = vars, .vars_count = 1};
+        const char *got = cel_outcome_limited(&arena, texts[i], &input, 8 << 20);
+        ck_assert_msg(cstr_eq(got, "error regex_limit") || cstr_eq(got, "false"), "%s", got);
+        arena_free(&arena);
+    }
+    free(letters);
+}
+END_TEST
+
+static void count_step(void *context, const struct policy_trace_step *step)
+{
+    unsigned *counts = context;
+    ck_assert_uint_le(step->begin, step->end);
+    counts[step->code != 0]++;
+}
+
+START_TEST(a_trace_names_each_part_and_its_value)
+{
+    struct arena arena;
+    unsigned counts[2] = {0, 0};
+    arena_init(&arena, TEST_ARENA_BYTES);
+    struct policy_input input = {.trace = count_step, .trace_context = counts};
+    ck_assert_str_eq(
+        cel_outcome_limited(&arena, "ctx.a == 1 || [1].size() == 1 && true", &input, 1 << 20),
+        "true");
+    ck_assert_uint_eq(counts[1], 2);
+    ck_assert_uint_ge(counts[0], 1);
+    arena_free(&arena);
+}
+END_TEST
+
 START_TEST(regexes_outside_of_re2_are_refused)
 {
     static const char *const bad[] = {"(a)\\1",
@@ -694,6 +737,8 @@ Suite *suite_cel(void)
     tcase_add_test(tc, each_budget_has_its_own_error);
     tcase_add_test(tc, limits_are_not_absorbed);
     tcase_add_test(tc, a_hostile_regex_ends_in_an_error_and_soon);
+    tcase_add_test(tc, a_long_text_can_not_make_a_search_quadratic);
+    tcase_add_test(tc, a_trace_names_each_part_and_its_value);
     tcase_add_test(tc, regexes_outside_of_re2_are_refused);
     tcase_add_test(tc, regexes_mean_what_re2_means);
     tcase_add_test(tc, nesting_and_length_are_bounded);
