@@ -1,6 +1,7 @@
 #include "gateway/services/limits.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 static const struct limit_values built_in = {2000, 6000, 20000};
 
@@ -89,6 +90,44 @@ struct limit_values limit_effective(const struct limit_sources *sources)
     cut_to(&v, values_of(space ? space->max_limit : NULL));
     cut_to(&v, values_of(cluster ? cluster->max_limit : NULL));
     return v;
+}
+
+static int check_asked(struct limit_values asked, struct limit_values max, const char *whose,
+                       struct error *err)
+{
+    const struct {
+        const char *name;
+        uint32_t asked;
+        uint32_t max;
+    } all[] = {
+        {"cpu.millicores", asked.cpu_millicores, max.cpu_millicores},
+        {"memory.megabytes", asked.memory_megabytes, max.memory_megabytes},
+        {"storage.megabytes", asked.storage_megabytes, max.storage_megabytes},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i].max > 0 && all[i].asked > all[i].max) {
+            return error_set(err, STATUS_INVALID_ARGUMENT,
+                             "spec.limit.%s is %u, over the maximum of %u of %s: ask for less, or "
+                             "have the maximum raised",
+                             all[i].name, all[i].asked, all[i].max, whose);
+        }
+    }
+    return 0;
+}
+
+int limit_check_asked(const struct limit_sources *sources, struct error *err)
+{
+    const Cordium__ClusterConfig__Spec__Workspace__Limit *cluster = cluster_limit(sources->cluster);
+    const Cordium__Space__Spec__Limit *space = space_limit(sources->space);
+    struct limit_values asked = values_of(sources->workspace);
+    char whose[192] = "the Space";
+    if (sources->space && sources->space->metadata) {
+        (void)snprintf(whose, sizeof whose, "Space '%s'", sources->space->metadata->name);
+    }
+    int status = check_asked(asked, values_of(space ? space->max_limit : NULL), whose, err);
+    return status ? status
+                  : check_asked(asked, values_of(cluster ? cluster->max_limit : NULL),
+                                "the ClusterConfig", err);
 }
 
 Cordium__Workspace__Spec__Limit *limit_to_message(struct limit_values values, struct arena *arena)

@@ -45,6 +45,12 @@ struct limit_values {
  * build_limit, else the built-in numbers, cut to the cluster's maximum. */
 struct limit_values limit_effective(const struct limit_sources *sources);
 
+/* A workspace or template may not ask for more than its space's or the cluster's maximum:
+ * INVALID_ARGUMENT, naming the dimension, the maximum and who sets it. `sources->workspace` is what
+ * is asked. Only what comes from defaults, or was stored before a maximum was lowered, is cut
+ * (limit_effective()). */
+int limit_check_asked(const struct limit_sources *sources, struct error *err);
+
 /* As a message for Workspace.status.limit; NULL when the arena is full. */
 Cordium__Workspace__Spec__Limit *limit_to_message(struct limit_values values, struct arena *arena);
 

@@ -16,7 +16,16 @@
 /* The rules that need the store, and the reference to the git provider. */
 static int check_spec(struct request *r, Cordium__Template *t, struct error *err)
 {
+    Cordium__ClusterConfig *cluster = NULL;
     int status = spec_validate_template(t->spec, err);
+    if (!status) {
+        status = access_cluster_config(r, &cluster, err);
+    }
+    if (!status) {
+        const struct limit_sources sources = {
+            .workspace = t->spec->limit, .space = r->touched.space, .cluster = cluster};
+        status = limit_check_asked(&sources, err);
+    }
     if (!status) {
         status = spec_check_secrets(r, &t->spec->base, err);
     }

@@ -110,6 +110,14 @@ static int fill_status(struct request *r, const Cordium__ClusterConfig *cluster,
     return status->user_ref && status->space_ref && status->template_ref && status->limit ? 0 : -1;
 }
 
+static int check_limit(const struct request *r, const Cordium__ClusterConfig *cluster,
+                       const Cordium__Workspace__Spec__Limit *asked, struct error *err)
+{
+    const struct limit_sources sources = {
+        .workspace = asked, .space = r->touched.space, .cluster = cluster};
+    return limit_check_asked(&sources, err);
+}
+
 static int build_workspace(struct request *r, Cordium__Workspace **ret, struct error *err)
 {
     const Cordium__Workspace *message = workspace_message(r);
@@ -122,6 +130,7 @@ static int build_workspace(struct request *r, Cordium__Workspace **ret, struct e
     rc = rc ? rc : spec_check_secrets(r, &message->spec->base, err);
     rc = rc ? rc : spec_check_volumes(r, message->spec->runtime, err);
     rc = rc ? rc : access_cluster_config(r, &cluster, err);
+    rc = rc ? rc : check_limit(r, cluster, message->spec->limit, err);
     rc = rc ? rc : check_quota(r, cluster, err);
     rc = rc ? rc : choose_name(r, name, err);
     if (rc) {
@@ -276,6 +285,9 @@ static int apply_update(struct request *r, Cordium__Workspace **ret, struct erro
     if (!rc && r->touched.space) {
         rc = spec_check_secrets(r, &message->spec->base, err);
         rc = rc ? rc : spec_check_volumes(r, message->spec->runtime, err);
+        Cordium__ClusterConfig *cluster = NULL;
+        rc = rc ? rc : access_cluster_config(r, &cluster, err);
+        rc = rc ? rc : check_limit(r, cluster, message->spec->limit, err);
     }
     /* The status may have moved on since the decision. */
     rc = rc ? rc

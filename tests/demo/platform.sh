@@ -19,9 +19,11 @@ die() {
 [ -n "$folder" ] || die "usage: platform.sh up|down FOLDER"
 [ "$(id -u)" = 0 ] || die "must be root: the executor makes namespaces, mounts and cgroups; run it with sudo"
 
-# The pid in a file, when it is still that program.
+# The pid in a file, when it is still that program (which may have been built anew since).
 alive() {
-    [ -f "$1" ] && [ "$(readlink "/proc/$(cat "$1")/exe" 2>/dev/null)" = "$(readlink -f "$2")" ]
+    [ -f "$1" ] || return 1
+    exe=$(readlink "/proc/$(cat "$1")/exe" 2>/dev/null) || return 1
+    [ "${exe% (deleted)}" = "$(readlink -f "$2")" ]
 }
 
 end() {
@@ -142,8 +144,6 @@ down() {
     end "$folder/gateway.pid" "$out/cordium-gateway"
     end "$folder/executor.pid" "$out/cordium-executor"
     tests/demo/registry.sh stop "$folder/registry"
-    [ ! -x "$out/cordium-executor" ] || [ ! -f "$folder/executor.conf" ] ||
-        "$out/cordium-executor" --config "$folder/executor.conf" --clean || true
     find "$folder" -mindepth 1 -maxdepth 1 ! -name base -exec rm -rf --one-file-system {} +
     rmdir "$folder" 2>/dev/null || true # the base images stay: they are dear to make
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 SPACE = "tests.cordium"
 BOX = "box.tests.cordium"
@@ -33,6 +34,13 @@ spec:
       egress:
         defaultAction: DENY
 """
+
+
+def new_user(platform, name):
+    """A WORKLOAD user with a name of its own for each run of a test; gives (name, token)."""
+    name = f"{name}-{int(time.time() * 1000) % 10**9}"
+    platform.ok("create", "user", name, "--type", "WORKLOAD")
+    return name, platform.ok("create", "credential", name, "--user", name).strip()
 
 
 def ensure(platform):

@@ -24,10 +24,11 @@ def every_command_explains_itself(platform):
 
 @test
 def run_passes_the_exit_code_on_and_leaves_nothing(platform):
+    before = platform.ok("get", "workspaces", token=worker(platform))
     done = platform.cli("run", "--template", fixture.BOX, "--ephemeral", "--rm", "--", "sh", "-c",
                         "echo it\\'s $0; exit 3", "a b", token=worker(platform))
     assert (done.returncode, done.stdout) == (3, "it's a b\n"), done
-    assert "No Workspaces Found" in platform.ok("get", "workspaces", token=worker(platform))
+    assert platform.ok("get", "workspaces", token=worker(platform)) == before
 
 
 @test
