@@ -19,6 +19,7 @@ static int array_list_get(const struct policy_list *self, size_t index, struct a
 const struct policy_list_ops array_list_ops = {array_list_size, array_list_get};
 
 static const struct policy_value nothing;
+static const struct policy_entry no_entry;
 
 const struct policy_list *policy_list_build(struct arena *arena, const struct policy_value *items,
                                             size_t count)
@@ -331,7 +332,8 @@ int policy_map_build(struct arena *arena, const struct policy_entry *entries, si
     if (!m) {
         return -STATUS_RESOURCE_EXHAUSTED;
     }
-    *m = (struct entry_map){{&entry_map_ops}, entries, count, NULL};
+    /* Never NULL, also for an empty map. */
+    *m = (struct entry_map){{&entry_map_ops}, entries ? entries : &no_entry, count, NULL};
     int status = count <= MAP_LINEAR_MAX ? check_small_map(m) : index_large_map(arena, m);
     if (status == 0) {
         *ret_map = &m->map;

@@ -202,6 +202,7 @@ START_TEST(octelium_functions_work)
         {"now() == timestamp('2024-05-01T12:00:00Z')", "true"},
         {"json.parse('{\"a\": [1, true]}').a[0]", "1.0"},
         {"json.parse('[1]')", "error conversion"},
+        {"json.parse('{}').a", "error no_such_key"},
         {"json.marshal({'a': [1, 'x']})", "\"{\\\"a\\\":[1,\\\"x\\\"]}\""},
         {"net.isIP('10.0.0.1') && !net.isIP('10.0.0.256')", "true"},
         {"net.isIPv4('10.0.0.1') && net.isIPv6('::1') && !net.isIPv4('::1')", "true"},
