@@ -366,5 +366,8 @@ void call_attend(struct call *call)
         if (!call->is_finished && call->state) {
             call->connection->server->events->writable(call->state);
         }
+        if (call->out.len == 0 && call->out.room > CALL_KEPT_OUT_BYTES) {
+            buf_free(&call->out);
+        }
     }
 }

@@ -27,6 +27,7 @@ enum {
     CALL_SPARES_MAX =
         256, /* freed calls kept for the next ones: they are too large for malloc's cache */
     CALL_OUT_BYTES_MAX = 64 * 1024 * 1024, /* a handler that never stops loses the call */
+    CALL_KEPT_OUT_BYTES = 64 * 1024,       /* an empty output buffer larger than this is freed */
     CALL_LINGER_MS = 5000,                 /* for the answer of an expired call to leave */
 };
 

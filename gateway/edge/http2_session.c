@@ -10,14 +10,13 @@
 enum {
     STREAM_WINDOW_BYTES = 256 * 1024,
     CONNECTION_WINDOW_BYTES = 1024 * 1024,
-    CONTINUATIONS_MAX = 8,         /* CVE-2024-28182 */
-    UNREAD_ACKS_MAX = 200,         /* CVE-2019-9512, CVE-2019-9515 */
-    SETTINGS_MAX = 32,             /* entries in one frame */
-    OUTBOUND_FRAMES_MAX = 4000,    /* a peer that makes us answer and never reads */
-    INVALID_FRAMES_MAX = 100,      /* CVE-2019-9514: the library answers without bound */
-    HEADER_DROP_FACTOR = 4,        /* past that many times the limit, do not even count */
-    COMPACT_BYTES = 64 * 1024,     /* of sent output, before the rest is moved to the front */
-    KEPT_BUFFER_BYTES = 64 * 1024, /* an empty output buffer larger than this is freed */
+    CONTINUATIONS_MAX = 8,      /* CVE-2024-28182 */
+    UNREAD_ACKS_MAX = 200,      /* CVE-2019-9512, CVE-2019-9515 */
+    SETTINGS_MAX = 32,          /* entries in one frame */
+    OUTBOUND_FRAMES_MAX = 4000, /* a peer that makes us answer and never reads */
+    INVALID_FRAMES_MAX = 100,   /* CVE-2019-9514: the library answers without bound */
+    HEADER_DROP_FACTOR = 4,     /* past that many times the limit, do not even count */
+    COMPACT_BYTES = 64 * 1024,  /* of sent output, before the rest is moved to the front */
     /* CVE-2023-44487. Cancelling a call that was being answered is how clients end a
      * stream; what an attack does is to cancel calls that have had no time to answer, and only
      * those count here. The library's own limit, which counts all, stands far behind. */
@@ -47,7 +46,8 @@ static void drop_sent(struct call *call)
     if (call->out_at == call->out.len) {
         buf_clear(&call->out);
         call->out_at = 0;
-        if (call->out.room > KEPT_BUFFER_BYTES) {
+        /* One that was over the mark is about to be filled again: `writable` comes next. */
+        if (call->out.room > CALL_KEPT_OUT_BYTES && !call->is_over_high) {
             buf_free(&call->out);
         }
     } else if (call->out_at > COMPACT_BYTES && call->out_at > call->out.len / 2) {
