@@ -21,7 +21,7 @@ def probe(platform, root):
             workspace.exec("chmod +x probe", cwd="/workspace", check=True)
             result = workspace.exec("exec ./probe", cwd="/workspace", root=root, timeout=60)
             assert result.exit_code == 0, result.stderr
-            return result.stdout.replace(workspace.name, "WORKSPACE")
+            return result.stdout
         finally:
             workspace.delete()
 
