@@ -224,7 +224,8 @@ struct policy_value policy_optional(struct arena *arena, const struct policy_val
 int policy_ip_parse(struct str text, struct arena *arena, struct policy_value *ret);
 
 /* JSON text to a value: objects become maps, numbers DOUBLE (as google.protobuf.Value does).
- * Strict RFC 8259: valid UTF-8, no duplicate keys, nesting at most 64. */
+ * Strict RFC 8259: valid UTF-8, no duplicate keys, nesting at most 60. The value points into
+ * `text`, which must live as long. */
 int policy_value_from_json(struct str text, struct arena *arena, struct policy_value *ret,
                            struct error *err);
 

@@ -33,7 +33,7 @@ static void explain_node(const struct node *n, unsigned depth, struct buf *out)
         return;
     }
     explain_line(n, depth, out);
-    if (strcmp(n->label, "local") == 0 ||
+    if (strcmp(n->label, "local") == 0 || strcmp(n->label, "const") == 0 ||
         (n->names && n->a && strcmp(n->a->label, "variable") == 0)) {
         return;
     }
