@@ -49,6 +49,7 @@ static const struct setting settings[] = {
      1000000},
     {"limits", "outputBytes", SETTING_NUMBER, AT(output_bytes_max), 1024, 1U << 30},
     {"limits", "startWaitMs", SETTING_NUMBER, AT(start_wait_ms), 0, 25000},
+    {"debug", "trace", SETTING_BOOL, AT(debug_trace), 0, 0},
     {"build", "caBundle", SETTING_PATH, AT(build.ca_bundle), 0, 0},
     {"build", "pipIndexURL", SETTING_TEXT, AT(build.pip_index_url), 0, 0},
     {"build", "proxy", SETTING_TEXT, AT(build.proxy), 0, 0},

@@ -27,6 +27,7 @@ struct gateway_config {
     unsigned active_workspaces_per_user_max; /* 128 */
     unsigned output_bytes_max;               /* per Run stream kept in memory */
     unsigned start_wait_ms; /* StartWorkspace answers when RUNNING within this: 500 */
+    bool debug_trace;       /* a line of the daemon's log per request: where its time went */
 
     /* What image builds may use. */
     struct {

@@ -1,5 +1,6 @@
 #include "gateway/request.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -8,9 +9,11 @@
 #include "gateway/audit/audit_log.h"
 #include "gateway/audit/audit_record.h"
 #include "gateway/authorize/authorize.h"
+#include "gateway/config.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/authenticate.h"
 #include "gateway/plain_http.h"
+#include "gateway/request_trace.h"
 #include "gateway/rpc/codec.h"
 
 enum {
@@ -47,6 +50,8 @@ static const struct stage stages[] = {
     {"record", record},
     {"handle", handle},
 };
+static_assert(sizeof stages / sizeof stages[0] <= REQUEST_TRACE_STAGES_MAX, "a place per stage");
+
 enum { STAGE_MESSAGE = 1, STAGE_RECORD = 5, STAGE_COUNT = sizeof stages / sizeof stages[0] };
 
 static void keep_refusal(struct request *r, const struct error *err)
@@ -59,12 +64,50 @@ static void keep_refusal(struct request *r, const struct error *err)
     r->refusal = kept ? kept : &no_memory;
 }
 
+static void trace_begin(struct request *r)
+{
+    const struct gateway_config *config = r->gateway->config;
+    if (config && config->debug_trace) {
+        r->trace = arena_zalloc(&r->arena, sizeof *r->trace);
+    }
+    if (r->trace) {
+        request_trace_begin(r->trace, r->gateway->store, r->started_ns);
+    }
+}
+
+static void trace_mark(struct request *r, unsigned stage)
+{
+    if (r->trace) {
+        request_trace_mark(r->trace, stage, gateway_monotonic_ns(r->gateway));
+    }
+}
+
+/* At the answer. What a handler still does after it is not in the line. */
+static void trace_end(struct request *r)
+{
+    const char *names[STAGE_COUNT];
+    if (!r->trace) {
+        return;
+    }
+    for (unsigned i = 0; i < STAGE_COUNT; i++) {
+        names[i] = stages[i].name;
+    }
+    trace_mark(r, r->stage < STAGE_COUNT ? r->stage : STAGE_COUNT - 1);
+    request_trace_end(r->trace, r->gateway->store, call_path(r->call), names, STAGE_COUNT,
+                      gateway_monotonic_ns(r->gateway));
+    r->trace = NULL;
+}
+
 static void run_stages(struct request *r)
 {
     request_hold(r);
     while (r->stage < STAGE_COUNT && !r->is_gone) {
         struct error err = {0};
-        enum step step = stages[r->stage].run(r, &err);
+        unsigned stage = r->stage;
+        enum step step = stages[stage].run(r, &err);
+        if (step != STEP_WAIT) {
+            trace_mark(r, stage);
+        }
         if (step == STEP_WAIT) {
             break;
         }
@@ -156,6 +199,7 @@ static void on_recorded(void *arg, int status)
 {
     struct request *r = arg;
     r->is_recorded = status == 0;
+    trace_mark(r, STAGE_RECORD);
     if (status != 0) {
         struct error err;
         error_set(&err, STATUS_UNAVAILABLE,
@@ -232,6 +276,7 @@ static void *request_begin(void *owner, struct call *call)
     arena_init(&r->message_arena, MESSAGE_ARENA_MAX_BYTES);
     make_id(r->id);
     call_add_header(call, "x-request-id", str_from(r->id));
+    trace_begin(r);
     run_stages(r);
     return r;
 }
@@ -284,7 +329,8 @@ static void request_message(void *state, struct str bytes)
     if (r->is_handled) {
         deliver_later_message(r, bytes);
     } else if (r->stage == STAGE_MESSAGE) {
-        /* A refused request may be waiting for its line in the audit log: that goes on by itself. */
+        /* A refused request may be waiting for its line in the audit log: that goes on by itself.
+         */
         r->incoming = bytes.ptr ? bytes : STR("");
         run_stages(r);
         r->incoming = STR_NONE;
@@ -403,6 +449,7 @@ void request_finish(struct request *r)
     }
     r->is_answered = true;
     r->end_status = STATUS_OK;
+    trace_end(r);
     call_finish(r->call, STATUS_OK, "");
 }
 
@@ -428,6 +475,7 @@ void request_fail(struct request *r, const struct error *err)
     }
     r->is_answered = true;
     r->end_status = err->status;
+    trace_end(r);
     if (err->status != STATUS_INTERNAL && err->status != STATUS_UNKNOWN) {
         call_finish(r->call, err->status, err->text);
         return;

@@ -129,6 +129,7 @@ struct request {
     struct str outcome_facts; /* JSON object for the end record, see request_set_outcome() */
     int end_status;
     uint64_t bytes_out;
+    struct request_trace *trace; /* NULL unless debug.trace is set */
 };
 
 /* Allocates in the request's arena. A request whose arena is full is refused with RESOURCE_EXHAUSTED;

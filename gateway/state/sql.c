@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -15,6 +16,7 @@ enum {
 };
 
 struct sql_statement {
+    struct sql *db;
     sqlite3_stmt *stmt;
     int bind_status;
 };
@@ -24,6 +26,8 @@ struct sql {
     struct sql_statement statements[STATEMENTS_MAX];
     size_t statement_count;
     size_t next_to_replace; /* when all slots are taken */
+    uint64_t write_ns;
+    uint64_t write_count;
 };
 
 static int sql_error(sqlite3 *handle, int code, const char *step, struct error *err)
@@ -50,9 +54,30 @@ static int sql_error(sqlite3 *handle, int code, const char *step, struct error *
     }
 }
 
+static uint64_t clock_ns(void)
+{
+    struct timespec t = {0, 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void count_write(struct sql *db, uint64_t began_ns)
+{
+    db->write_ns += clock_ns() - began_ns;
+    db->write_count += !sql_in_transaction(db);
+}
+
+void sql_write_time(const struct sql *db, uint64_t *ret_ns, uint64_t *ret_count)
+{
+    *ret_ns = db->write_ns;
+    *ret_count = db->write_count;
+}
+
 int sql_run(struct sql *db, const char *text, struct error *err)
 {
+    uint64_t began_ns = clock_ns();
     int code = sqlite3_exec(db->handle, text, NULL, NULL, NULL);
+    count_write(db, began_ns);
     if (code != SQLITE_OK) {
         char step[64];
         (void)snprintf(step, sizeof(step), "SQL '%.40s'", text);
@@ -198,6 +223,7 @@ int sql_prepare(struct sql *db, const char *text, struct sql_statement **ret, st
     } else {
         db->statement_count++;
     }
+    st->db = db;
     st->stmt = stmt;
     st->bind_status = SQLITE_OK;
     *ret = st;
@@ -246,8 +272,10 @@ void sql_reset(struct sql_statement *st)
 
 int sql_finish(struct sql_statement *st, struct error *err)
 {
+    uint64_t began_ns = clock_ns();
     int status = sql_step(st, err);
     sql_reset(st);
+    count_write(st->db, began_ns);
     return status < 0 ? status : 0;
 }
 

@@ -131,6 +131,15 @@ void store_close(struct store *store)
     }
 }
 
+struct store_write_time store_write_time(const struct store *store)
+{
+    struct store_write_time ret = {0, 0};
+    if (store) {
+        sql_write_time(store->db, &ret.ns, &ret.count);
+    }
+    return ret;
+}
+
 int store_begin(struct store *store, struct error *err)
 {
     if (sql_in_transaction(store->db)) {

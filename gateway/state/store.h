@@ -71,6 +71,14 @@ struct store_index {
 int store_open(const char *path, struct store **ret, struct error *err);
 void store_close(struct store *store); /* NULL is fine */
 
+/* What writing took since the store was opened: transactions' begins and ends, and statements that
+ * change something, with the wait for the disk. */
+struct store_write_time {
+    uint64_t ns;
+    uint64_t count; /* waits for the disk: transactions, and statements outside of one */
+};
+struct store_write_time store_write_time(const struct store *store);
+
 /* Groups writes: all or nothing. A begin inside a begin is an INTERNAL error. */
 int store_begin(struct store *store, struct error *err);
 int store_commit(struct store *store, struct error *err);
