@@ -14,6 +14,7 @@
 #include "gateway/services/limits.h"
 #include "gateway/services/workspace_source.h"
 #include "gateway/services/workspace_start.h"
+#include "gateway/services/workspace_sweep.h"
 #include "gateway/state/resource.h"
 
 enum { TEMPLATE_ARENA_CAP_BYTES = 16 * 1024 * 1024 };
@@ -118,7 +119,11 @@ static void end_run(struct workspace_run *run, const struct workspace_source *so
         }
     }
     arena_free(&arena);
+    struct gateway *g = run->gateway;
     workspace_run_finish(run);
+    if (!failure) {
+        workspace_sweep_images(g);
+    }
 }
 
 static void fail_run(struct workspace_run *run, workspace_failure_kind kind, const char *text)

@@ -2,11 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -14,7 +12,6 @@
 #include "gateway/gateway.h"
 #include "gateway/services/exec_pipe.h"
 #include "policy/base/arena.h"
-#include "policy/base/json_out.h"
 
 /* Where images keep the shells that a command may be run with; the first that is there. By path,
  * so that the PATH of a request has no say. */
@@ -173,93 +170,6 @@ static void end_unknown(struct exec_run *run, enum exec_outcome_kind kind, const
 
 /* --- what happened --- */
 
-static enum exec_outcome_kind kind_of_kill(enum executor_kill_reason reason)
-{
-    switch (reason) {
-    case EXECUTOR_KILL_DEADLINE:
-        return EXEC_TIMED_OUT;
-    case EXECUTOR_KILL_OUTPUT_LIMIT:
-        return EXEC_OUTPUT_LIMIT;
-    case EXECUTOR_KILL_CPU_LIMIT:
-        return EXEC_CPU_LIMIT;
-    case EXECUTOR_KILL_SANDBOX_END:
-        return EXEC_LOST;
-    case EXECUTOR_KILL_NONE:
-    case EXECUTOR_KILL_ASKED:
-    case EXECUTOR_KILL_CANCELLED:
-        break;
-    }
-    return EXEC_CANCELLED;
-}
-
-static void describe_stage(struct exec_run *run, const struct executor_run_exit *event)
-{
-    struct exec_outcome *o = &run->outcome;
-    const char *reason = strerror(event->error_number);
-    o->kind = EXEC_NOT_STARTED;
-    o->code = 126;
-    switch (event->stage) {
-    case EXECUTOR_STAGE_CWD:
-        (void)snprintf(o->text, sizeof o->text,
-                       "cannot change to the working directory '%.200s': %s",
-                       run->spec.cwd[0] ? run->spec.cwd : "~", reason);
-        return;
-    case EXECUTOR_STAGE_EXEC:
-        o->code = event->error_number == ENOENT ? 127 : 126;
-        if (run->spec.argc == 0 && event->error_number == ENOENT) {
-            (void)snprintf(o->text, sizeof o->text,
-                           "the image has no shell; looked for bash, sh and zsh in /bin and "
-                           "/usr/bin");
-            return;
-        }
-        (void)snprintf(o->text, sizeof o->text, "cannot execute '%.200s': %s",
-                       run->spec.argc ? run->spec.argv[0] : SHELLS[run->shell_index], reason);
-        return;
-    case EXECUTOR_STAGE_FORK:
-        (void)snprintf(o->text, sizeof o->text,
-                       "cannot start a process: %s; the workspace is at its limit of processes or "
-                       "memory",
-                       reason);
-        return;
-    case EXECUTOR_STAGE_TERMINAL:
-    case EXECUTOR_STAGE_IDENTITY:
-        (void)snprintf(o->text, sizeof o->text, "cannot prepare the process: %s", reason);
-        return;
-    case EXECUTOR_STAGE_LOST:
-    case EXECUTOR_STAGE_RAN:
-        o->kind = EXEC_LOST;
-        o->code = -1;
-        (void)snprintf(o->text, sizeof o->text, "the sandbox ended before the program started");
-        return;
-    }
-}
-
-static void judge(struct exec_run *run, const struct executor_run_exit *event)
-{
-    struct exec_outcome *o = &run->outcome;
-    o->event = *event;
-    o->has_event = true;
-    if (event->stage != EXECUTOR_STAGE_RAN) {
-        describe_stage(run, event);
-        return;
-    }
-    if (WIFSIGNALED(event->wait_status)) {
-        o->signal = WTERMSIG(event->wait_status);
-    }
-    o->code = -1;
-    if (event->killed_by_us) {
-        o->kind = kind_of_kill(event->kill_reason);
-    } else if (event->main_was_oom_killed) {
-        o->kind = EXEC_OOM_KILLED;
-        (void)snprintf(o->text, sizeof o->text, "killed: out of memory");
-    } else if (WIFEXITED(event->wait_status)) {
-        o->kind = EXEC_EXITED;
-        o->code = WEXITSTATUS(event->wait_status);
-    } else {
-        o->kind = EXEC_SIGNALED;
-    }
-}
-
 static int start_attempt(struct exec_run *run, struct error *err);
 
 /* A shell that the image lacks: the next one. False when there is none left. */
@@ -294,7 +204,12 @@ static void on_exited(struct executor_run_watch *watch, const struct executor_ru
         !run->is_abandoned) {
         *run->spec.shell = run->shell_index + 1;
     }
-    judge(run, event);
+    const struct exec_asked asked = {
+        .cwd = run->spec.cwd,
+        .program = run->spec.argc > 0 ? run->spec.argv[0] : SHELLS[run->shell_index],
+        .is_by_shell = run->spec.argc == 0,
+    };
+    exec_outcome_judge(event, &asked, &run->outcome);
     end_run(run);
 }
 
@@ -673,60 +588,4 @@ unsigned exec_shell_number(const char *path)
         }
     }
     return 0;
-}
-
-/* --- words --- */
-
-const char *exec_outcome_name(const struct exec_outcome *outcome)
-{
-    switch (outcome->kind) {
-    case EXEC_EXITED:
-        return "exited";
-    case EXEC_SIGNALED:
-        return "signaled";
-    case EXEC_TIMED_OUT:
-        return "timed_out";
-    case EXEC_CPU_LIMIT:
-        return "cpu_limit";
-    case EXEC_OOM_KILLED:
-        return "oom_killed";
-    case EXEC_OUTPUT_LIMIT:
-        return "output_limit";
-    case EXEC_CANCELLED:
-        return "cancelled";
-    case EXEC_LOST:
-        return "lost";
-    case EXEC_NOT_STARTED:
-        return "exited"; /* 126 and 127, as a shell would exit */
-    }
-    return "lost";
-}
-
-void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out)
-{
-    struct json_out j = json_out_to(out);
-    const struct executor_run_exit *e = &outcome->event;
-    json_begin_object(&j);
-    json_member_string(&j, "outcome", exec_outcome_name(outcome));
-    json_member_int(&j, "exitCode", outcome->code);
-    if (outcome->signal) {
-        json_member_int(&j, "signal", outcome->signal);
-    }
-    json_member_string_opt(&j, "detail", outcome->text);
-    if (outcome->has_event) {
-        json_member_int(&j, "oomKills", e->oom_kills);
-        json_member_int(&j, "pidsDenied", e->pids_denied);
-        json_key(&j, "usage");
-        json_begin_object(&j);
-        json_key(&j, "cpuUserUs");
-        json_uint(&j, e->cpu_user_us);
-        json_key(&j, "cpuSystemUs");
-        json_uint(&j, e->cpu_system_us);
-        json_key(&j, "memoryPeakBytes");
-        json_uint(&j, e->memory_peak_bytes);
-        json_key(&j, "wallUs");
-        json_uint(&j, e->wall_ns / 1000);
-        json_end_object(&j);
-    }
-    json_end_object(&j);
 }

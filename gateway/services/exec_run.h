@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "executor/client/executor_client.h"
+#include "gateway/services/exec_outcome.h"
 #include "policy/base/bytes.h"
 #include "policy/base/status.h"
 #include "policy/base/str.h"
@@ -40,27 +41,6 @@ struct exec_run_spec {
     bool has_stdin; /* false: /dev/null */
 };
 
-enum exec_outcome_kind {
-    EXEC_EXITED,
-    EXEC_SIGNALED,
-    EXEC_TIMED_OUT,
-    EXEC_CPU_LIMIT,
-    EXEC_OOM_KILLED,
-    EXEC_OUTPUT_LIMIT,
-    EXEC_CANCELLED,
-    EXEC_LOST,        /* the sandbox or the connection to the executor went away */
-    EXEC_NOT_STARTED, /* the program could not be started: see text */
-};
-
-struct exec_outcome {
-    enum exec_outcome_kind kind;
-    int code;       /* exit status; -1 for anything but EXITED and NOT_STARTED (126, 127) */
-    int signal;     /* 0 unless a signal ended the program */
-    char text[320]; /* for a person; empty for EXITED and SIGNALED */
-    bool has_event;
-    struct executor_run_exit event; /* usage and counters, when has_event */
-};
-
 struct exec_run_events {
     /* True: stop reading until exec_run_resume_output(). Bytes are borrowed. */
     bool (*output)(void *context, enum exec_stream stream, struct str bytes);
@@ -94,11 +74,5 @@ void exec_run_close_input(struct exec_run *run);
 /* For exec_run_spec.shell: the number of a shell by its path; 0 when it is none of the known ones.
  */
 unsigned exec_shell_number(const char *path);
-
-/* "exited", "oom_killed" …: the closed set of outcomes. */
-const char *exec_outcome_name(const struct exec_outcome *outcome);
-
-/* The facts as one JSON object: code, signal, counters, usage. */
-void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out);
 
 #endif

@@ -76,12 +76,43 @@ static void setting_key(const char *key, char ret[SETTING_KEY_SIZE])
     (void)snprintf(ret, SETTING_KEY_SIZE, "image/%.64s", key);
 }
 
+/* The way back, from an image's id to its key. */
+static void key_of_setting(const char *id, char ret[SETTING_KEY_SIZE])
+{
+    (void)snprintf(ret, SETTING_KEY_SIZE, "image-key/%.64s", id);
+}
+
 int image_find_by_key(struct gateway *g, const char *key, struct arena *arena, const char **ret_id,
                       struct error *err)
 {
     char name[SETTING_KEY_SIZE];
     setting_key(key, name);
     return store_setting_get(g->store, name, arena, ret_id, err);
+}
+
+bool image_is_newest(struct gateway *g, const char *id, struct arena *arena)
+{
+    char name[SETTING_KEY_SIZE];
+    const char *key;
+    const char *newest;
+    struct error ignored = {0};
+    key_of_setting(id, name);
+    return !store_setting_get(g->store, name, arena, &key, &ignored) &&
+           !image_find_by_key(g, key, arena, &newest, &ignored) && strcmp(newest, id) == 0;
+}
+
+void image_forget(struct gateway *g, const char *id, struct arena *arena)
+{
+    char name[SETTING_KEY_SIZE];
+    const char *key;
+    struct error ignored = {0};
+    key_of_setting(id, name);
+    if (image_is_newest(g, id, arena) &&
+        !store_setting_get(g->store, name, arena, &key, &ignored)) {
+        image_forget_key(g, key);
+    }
+    (void)store_setting_put(g->store, name, NULL, &ignored);
+    (void)store_image_delete(g->store, id, &ignored);
 }
 
 int image_find_metadata(struct gateway *g, const char *id, struct arena *arena,
@@ -228,6 +259,8 @@ static int remember(struct image_build *build, struct error *err)
     }
     rc = store_image_put(g->store, &image, err);
     rc = rc ? rc : store_setting_put(g->store, name, build->id, err);
+    key_of_setting(build->id, name);
+    rc = rc ? rc : store_setting_put(g->store, name, build->key, err);
     rc = rc ? rc : store_commit(g->store, err);
     if (rc) {
         store_rollback(g->store);

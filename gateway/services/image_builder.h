@@ -56,6 +56,12 @@ void image_table_forget(struct image_table *table, struct image_waiter *waiter);
 /* The executor does not have it (any more). */
 void image_forget_key(struct gateway *g, const char *key);
 
+/* The one that image_find_by_key() gives for its source. */
+bool image_is_newest(struct gateway *g, const char *id, struct arena *arena);
+
+/* Takes it out of the store. */
+void image_forget(struct gateway *g, const char *id, struct arena *arena);
+
 /* PULLING_IMAGE or BUILDING_IMAGE. */
 workspace_state image_state_of(const Cordium__Workspace__Spec__Image *image);
 

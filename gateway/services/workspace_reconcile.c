@@ -8,6 +8,7 @@
 #include "gateway/gateway.h"
 #include "gateway/services/duration.h"
 #include "gateway/services/workspace_start.h"
+#include "gateway/services/workspace_sweep.h"
 
 enum {
     CHECK_EVERY_MS = 15 * 1000,
@@ -217,6 +218,7 @@ static void on_page(void *context, const struct executor_reply *reply)
     }
     workspace_table_each(l->gateway->workspaces, lose_if_missing, l);
     destroy_strangers(l);
+    workspace_sweep_all(l->gateway);
     listing_free(l);
 }
 

@@ -81,6 +81,14 @@ int workspace_source_remember(struct workspace_run *run, struct error *err)
     return put_source(run->gateway, key, &source, err);
 }
 
+int workspace_source_get(struct gateway *g, const char *workspace_uid, struct arena *arena,
+                         struct workspace_source *ret, struct error *err)
+{
+    char key[SETTING_KEY_SIZE];
+    own_key(workspace_uid, key);
+    return get_source(g, key, arena, ret, err);
+}
+
 int workspace_source_forget(struct gateway *g, const char *workspace_uid, struct error *err)
 {
     char key[SETTING_KEY_SIZE];

@@ -24,6 +24,8 @@ int workspace_source_find(struct workspace_run *run, bool *ret_is_found, struct 
 
 /* After the first successful run of a persistent workspace. */
 int workspace_source_remember(struct workspace_run *run, struct error *err);
+int workspace_source_get(struct gateway *g, const char *workspace_uid, struct arena *arena,
+                         struct workspace_source *ret, struct error *err);
 int workspace_source_forget(struct gateway *g, const char *workspace_uid, struct error *err);
 
 int workspace_source_put_build(struct gateway *g, const char *template_uid, const char *build_id,

@@ -503,17 +503,21 @@ static void start_sandbox(struct workspace_run *run)
 
 /* --- the end of the start --- */
 
+/* Of an ephemeral workspace nothing has to outlive a crash: it would be stopped all the same. */
 static int store_running(struct workspace_run *run, struct workspace_change *change,
                          struct error *err)
 {
     struct store *store = run->gateway->store;
+    if (run->is_ephemeral) {
+        return workspace_change_apply(run, change, false, err);
+    }
     int rc = store_begin(store, err);
     if (rc) {
         workspace_change_abandon(change);
         return rc;
     }
     rc = workspace_change_apply(run, change, true, err);
-    rc = rc || run->is_ephemeral ? rc : workspace_source_remember(run, err);
+    rc = rc ? rc : workspace_source_remember(run, err);
     rc = rc ? rc : store_commit(store, err);
     if (rc) {
         store_rollback(store);
