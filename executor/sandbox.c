@@ -70,6 +70,21 @@ static void mark(struct sandbox *s, enum sandbox_time time)
     s->times_ns[time] = clock_now_ns();
 }
 
+static void trace_steps(const struct init_message *ready)
+{
+    static const char *const names[] = {
+#define STEP(function, name) name,
+#include "executor/init/setup_steps.def"
+    };
+    struct buf line;
+    buf_init(&line, 2048);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        buf_printf(&line, "%s%s %u", i ? ", " : "", names[i], ready->step_us[i]);
+    }
+    log_info("steps us: %.*s", STR_ARG(buf_str(&line)));
+    buf_free(&line);
+}
+
 static void trace(const struct sandbox *s)
 {
     const uint64_t *t = s->times_ns;
@@ -211,7 +226,7 @@ static void process_handle(struct executor *ex, struct source *source, uint32_t 
     sandbox_finish(s);
 }
 
-static void handle_ready(struct sandbox *s, struct channel_fds *fds)
+static void handle_ready(struct sandbox *s, const struct init_message *m, struct channel_fds *fds)
 {
     if (s->state != SANDBOX_STARTING || fds->count != (s->wants_proxy ? 1u : 0u)) {
         sandbox_end(s, EXECUTOR_GONE_PROTOCOL, "init spoke out of turn");
@@ -228,6 +243,7 @@ static void handle_ready(struct sandbox *s, struct channel_fds *fds)
     buf_free(&out);
     if (s->ex->config->trace) {
         trace(s);
+        trace_steps(m);
     }
 }
 
@@ -243,7 +259,7 @@ static void handle_report(struct sandbox *s, const struct init_message *m, struc
     struct run *run;
     switch (m->type) {
     case INIT_READY:
-        handle_ready(s, fds);
+        handle_ready(s, m, fds);
         return;
     case INIT_FAILED:
         if (s->state == SANDBOX_STARTING) {
@@ -295,7 +311,9 @@ static void control_handle(struct executor *ex, struct source *source, uint32_t 
             }
             return;
         }
-        m.text[sizeof m.text - 1] = '\0';
+        if (m.type == INIT_FAILED) {
+            m.text[sizeof m.text - 1] = '\0';
+        }
         handle_report(s, &m, &fds);
         channel_fds_close(&fds);
     }

@@ -254,7 +254,8 @@ void init_main(const struct setup *setup)
     init->control = setup->control;
     init->children = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     int listener = setup->listener;
-    const struct init_message ready = {.type = INIT_READY};
+    struct init_message ready = {.type = INIT_READY};
+    memcpy(ready.step_us, setup->step_us, sizeof ready.step_us);
     report(init, &ready, listener);
     fd_close(&listener);
     if (setup->home_source >= 0) {

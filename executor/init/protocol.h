@@ -72,6 +72,8 @@ struct init_signal {
 };
 
 /* Init to executor: one struct for all. */
+enum { INIT_STEPS_MAX = 20 };
+
 enum init_report {
     INIT_READY = 101,   /* + the listening proxy socket, when asked for */
     INIT_FAILED = 102,  /* text = the step */
@@ -85,7 +87,10 @@ struct init_message {
     uint64_t run;
     int32_t error_number;
     int32_t wait_status;
-    char text[64];
+    union {
+        char text[INIT_STEPS_MAX * 4];    /* FAILED */
+        uint32_t step_us[INIT_STEPS_MAX]; /* READY: of each step of setup_steps.def */
+    };
 };
 
 enum {

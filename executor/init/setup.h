@@ -15,8 +15,9 @@ struct setup {
     int storage;
     int root;
     int attach[LAUNCH_ATTACH_MAX];
-    int listener;    /* made here: the proxy socket */
-    int home_source; /* the image's home, before our own is mounted over it */
+    int listener;                     /* made here: the proxy socket */
+    uint32_t step_us[INIT_STEPS_MAX]; /* how long each step took */
+    int home_source;                  /* the image's home, before our own is mounted over it */
 };
 
 /* Turns the calling process, a fresh child of the launcher in new pid, mount, ipc and uts
