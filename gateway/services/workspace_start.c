@@ -250,12 +250,27 @@ static void fail(struct workspace_run *run, workspace_failure_kind kind, const c
 }
 
 static void start_sandbox(struct workspace_run *run);
+static void request_image(struct workspace_run *run);
+
+/* What refers to the image is there, but not the image, in our store or in the executor's. */
+static void make_image_again(struct workspace_run *run)
+{
+    run->image_was_retried = true;
+    image_forget_key(run->gateway, run->image_key);
+    run->image_id[0] = '\0';
+    request_image(run);
+}
 
 /* The image is known: its metadata gives user, home and environment. */
 static void use_image(struct workspace_run *run)
 {
     struct error err = {0};
-    if (image_find_metadata(run->gateway, run->image_id, &run->spec_arena, &run->image, &err)) {
+    int rc = image_find_metadata(run->gateway, run->image_id, &run->spec_arena, &run->image, &err);
+    if (rc == -STATUS_NOT_FOUND && !run->image_was_retried) {
+        make_image_again(run);
+        return;
+    }
+    if (rc) {
         fail(run, WORKSPACE_FAILURE(IMAGE_PULL), err.text);
         return;
     }
@@ -389,11 +404,7 @@ static void on_sandbox(void *context, const struct executor_reply *reply)
         if (run->is_stopping) {
             workspace_stop_continue(run);
         } else if (reply->err.status == STATUS_NOT_FOUND && !run->image_was_retried) {
-            /* The image is in our store, but not in the executor's any more. */
-            run->image_was_retried = true;
-            image_forget_key(run->gateway, run->image_key);
-            run->image_id[0] = '\0';
-            request_image(run);
+            make_image_again(run);
         } else {
             fail(run, WORKSPACE_FAILURE(RUN_CONTAINER), reply->err.text);
         }

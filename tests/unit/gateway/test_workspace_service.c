@@ -288,6 +288,44 @@ START_TEST(what_an_earlier_gateway_left_running_is_stopped)
 }
 END_TEST
 
+START_TEST(image_that_is_forgotten_is_not_found_by_its_source)
+{
+    static const char ID[] = "0123456789012345678901234567890123456789012345678901234567890123";
+    const struct store_image image = {.id = ID, .json = "{}", .created_at_seconds = 1};
+    const char *found;
+    ck_assert_int_eq(store_image_put(h.gateway.store, &image, &h.err), 0);
+    ck_assert_int_eq(store_setting_put(h.gateway.store, "image/kk", ID, &h.err), 0);
+    ck_assert_int_eq(store_setting_put(h.gateway.store, arena_printf(&h.arena, "image-key/%s", ID),
+                                       "kk", &h.err),
+                     0);
+    ck_assert_int_eq(image_find_by_key(&h.gateway, "kk", &h.arena, &found, &h.err), 0);
+    ck_assert_str_eq(found, ID);
+    ck_assert(image_is_newest(&h.gateway, ID, &h.arena));
+    image_forget(&h.gateway, ID, &h.arena);
+    ck_assert_int_eq(image_find_by_key(&h.gateway, "kk", &h.arena, &found, &h.err),
+                     -STATUS_NOT_FOUND);
+    ck_assert(!image_is_newest(&h.gateway, ID, &h.arena));
+}
+END_TEST
+
+START_TEST(sources_are_read_as_they_were_written)
+{
+    struct workspace_source a = {.has_snapshot = true};
+    struct workspace_source b;
+    (void)snprintf(a.key, sizeof a.key, "%s", "kk");
+    (void)snprintf(a.image_id, sizeof a.image_id, "%s", "ii");
+    (void)snprintf(a.snapshot, sizeof a.snapshot, "%s", "01234567-89ab-4cde-8f01-23456789abcd");
+    ck_assert_int_eq(workspace_source_put_build(&h.gateway, "t", "b", &a, &h.err), 0);
+    ck_assert_int_eq(workspace_source_get_build(&h.gateway, "t", "b", &h.arena, &b, &h.err), 0);
+    ck_assert_str_eq(b.key, "kk");
+    ck_assert_str_eq(b.image_id, "ii");
+    ck_assert(b.has_snapshot);
+    ck_assert_str_eq(b.snapshot, a.snapshot);
+    ck_assert_int_eq(workspace_source_get(&h.gateway, "none", &h.arena, &b, &h.err),
+                     -STATUS_NOT_FOUND);
+}
+END_TEST
+
 START_TEST(build_needs_an_executor_and_a_template)
 {
     fails(ann, "BuildTemplate", "{}", STATUS_INVALID_ARGUMENT, "templateRef");
@@ -325,6 +363,8 @@ Suite *suite_workspace_service(void)
     tcase_add_test(t, unknown_terminal_is_refused_but_may_be_removed);
     tcase_add_test(t, delete_forgets_the_workspace_and_its_source);
     tcase_add_test(t, what_an_earlier_gateway_left_running_is_stopped);
+    tcase_add_test(t, image_that_is_forgotten_is_not_found_by_its_source);
+    tcase_add_test(t, sources_are_read_as_they_were_written);
     tcase_add_test(t, build_needs_an_executor_and_a_template);
     suite_add_tcase(s, t);
     return s;
