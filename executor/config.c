@@ -139,8 +139,10 @@ static bool parse_backend(const char *text, enum storage_backend_kind *ret)
 /* "10.0.0.0/8 1.2.3.4": items apart by spaces or commas. */
 static bool parse_cidrs(char *text, struct config *c)
 {
-    char *save = NULL;
-    for (char *item = strtok_r(text, " ,", &save); item; item = strtok_r(NULL, " ,", &save)) {
+    for (char *item = strsep(&text, " ,"); item; item = strsep(&text, " ,")) {
+        if (item[0] == '\0') {
+            continue;
+        }
         struct in_addr address;
         uint64_t prefix = 32;
         char *slash = strchr(item, '/');
@@ -159,8 +161,10 @@ static bool parse_cidrs(char *text, struct config *c)
 
 static bool parse_ports(char *text, struct config *c)
 {
-    char *save = NULL;
-    for (char *item = strtok_r(text, " ,", &save); item; item = strtok_r(NULL, " ,", &save)) {
+    for (char *item = strsep(&text, " ,"); item; item = strsep(&text, " ,")) {
+        if (item[0] == '\0') {
+            continue;
+        }
         uint64_t port;
         if (c->build_loopback_port_count >= CONFIG_PORTS_MAX || !parse_u64(item, 65535, &port) ||
             port == 0) {

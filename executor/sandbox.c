@@ -170,7 +170,10 @@ static void sandbox_finish(struct sandbox *s)
         ns_pool_give_range(ex->namespaces, s->range, s->is_build);
     }
     ex->pools_are_full = false;
-    executor_wake_reaper(ex);
+    if (s->gone_reason == EXECUTOR_GONE_COMMITTED ||
+        storage_host_backend(ex->storages) != STORAGE_BTRFS_SIMPLE_QUOTA) {
+        executor_wake_reaper(ex); /* the kernel itself frees a btrfs subvolume later */
+    }
     executor_free_later(ex, &s->control);
 }
 
@@ -263,7 +266,7 @@ static void handle_report(struct sandbox *s, const struct init_message *m, struc
         return;
     case INIT_FAILED:
         if (s->state == SANDBOX_STARTING) {
-            (void)snprintf(s->gone_text, sizeof s->gone_text, "%.60s: %s", m->text,
+            (void)snprintf(s->gone_text, sizeof s->gone_text, "%.79s: %s", m->text,
                            strerror(m->error_number));
             log_warning("sandbox start failed: %s", s->gone_text);
         }

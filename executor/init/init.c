@@ -45,12 +45,16 @@ static void report(const struct init *init, const struct init_message *m, int fd
     }
 }
 
-void init_report_failure(int control, const char *step, int error_number)
+void init_report_failure(const struct setup *setup, const char *step, int error_number)
 {
     struct init_message m = {.type = INIT_FAILED, .error_number = error_number};
-    (void)snprintf(m.text, sizeof m.text, "%s", step);
+    if (setup->target) {
+        (void)snprintf(m.text, sizeof m.text, "%s, '/%s' of the image", step, setup->target);
+    } else {
+        (void)snprintf(m.text, sizeof m.text, "%s", step);
+    }
     const struct iovec part = {&m, sizeof m};
-    (void)channel_send(control, &part, 1, NULL, 0);
+    (void)channel_send(setup->control, &part, 1, NULL, 0);
 }
 
 static void report_exit(const struct init *init, uint64_t run, uint32_t stage, int error_number,

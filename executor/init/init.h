@@ -9,6 +9,6 @@
 void init_main(const struct setup *setup);
 
 /* Tells the executor that a step failed. */
-void init_report_failure(int control, const char *step, int error_number);
+void init_report_failure(const struct setup *setup, const char *step, int error_number);
 
 #endif

@@ -32,7 +32,7 @@ static _Noreturn void child_main(struct setup *s)
     const char *step = "";
     int r = setup_run(s, &step);
     if (r < 0) {
-        init_report_failure(s->control, step, -r);
+        init_report_failure(s, step, -r);
         _exit(1);
     }
     init_main(s);

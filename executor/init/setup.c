@@ -69,6 +69,7 @@ static int attach_root(struct setup *s)
 /* Attaches a subtree `source` of the launcher's own template on `target` beneath the root. */
 static int bind_at(struct setup *s, const char *source, const char *target, uint64_t flags)
 {
+    s->target = target;
     AUTO_FD int at = fd_open_beneath(s->root, target, O_PATH | flags);
     if (at < 0) {
         return at;
@@ -390,6 +391,7 @@ int setup_run(struct setup *s, const char **ret_step)
     static_assert(sizeof steps / sizeof *steps <= INIT_STEPS_MAX, "room in struct init_message");
     uint64_t before = now_ns();
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        s->target = NULL;
         int r = steps[i].run(s);
         if (r < 0) {
             *ret_step = steps[i].name;

@@ -64,6 +64,8 @@ struct cgroup {
     struct node node;
     struct cgroup_run *runs;
     unsigned run_count;
+    uint64_t past_oom_kills; /* of runs whose group was used again since; v1 */
+    uint64_t past_pids_denied;
     struct cgroup *next;
 };
 
@@ -532,6 +534,8 @@ int cgroup_acquire(struct cgroup_host *host, const struct cgroup_limits *limits,
         return r;
     }
     group->node.start = node_counters(host, &group->node);
+    group->past_oom_kills = 0;
+    group->past_pids_denied = 0;
     *ret = group;
     return 0;
 }
@@ -544,6 +548,7 @@ void cgroup_release(struct cgroup *group)
     struct cgroup_host *host = group->host;
     for (struct cgroup_run *run = group->runs; run; run = run->next) {
         run->is_busy = false;
+        run->node.start = node_counters(host, &run->node);
     }
     enum { POOL_MAX = 256 };
     if (host->pool_count >= POOL_MAX || !node_is_empty(host, &group->node)) {
@@ -571,6 +576,8 @@ void cgroup_read_usage(const struct cgroup *group, struct cgroup_usage *ret)
 {
     node_read_usage(group->host, &group->node, ret);
     /* On v1 an event counts in the group where it happened, and nowhere above. */
+    ret->oom_kills += group->past_oom_kills;
+    ret->pids_denied += group->past_pids_denied;
     for (const struct cgroup_run *run = group->host->is_v2 ? NULL : group->runs; run;
          run = run->next) {
         struct counters c = node_counters(group->host, &run->node);
@@ -600,6 +607,7 @@ static int run_make(struct cgroup *group, struct cgroup_run **ret, struct error 
         return r;
     }
     group->run_count++;
+    run->node.start = node_counters(group->host, &run->node);
     run->next = group->runs;
     group->runs = run;
     *ret = run;
@@ -629,7 +637,12 @@ int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
     }
     run->has_limits = wants_limits;
     run->is_busy = true;
-    run->node.start = node_counters(group->host, &run->node);
+    struct counters now = node_counters(group->host, &run->node);
+    if (!group->host->is_v2) {
+        group->past_oom_kills += now.oom_kills - run->node.start.oom_kills;
+        group->past_pids_denied += now.pids_denied - run->node.start.pids_denied;
+    }
+    run->node.start = now;
     *ret = run;
     return 0;
 }

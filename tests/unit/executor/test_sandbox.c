@@ -457,6 +457,18 @@ START_TEST(memory_over_the_limit_is_told_as_oom)
     ck_assert_int_eq(WEXITSTATUS(e.wait_status), 3);
     e = run_script(world, &spec, "true", 1000, text, sizeof text);
     ck_assert_uint_eq(e.oom_kills, 0);
+    ck_assert_uint_eq(e.sandbox_oom_kills, 0);
+    /* Counts of a group that is used again meanwhile are not lost, nor told to a later run. */
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[3] = {null_fd, null_fd, null_fd};
+    uint64_t waiting = start(world, &spec, "sleep 1", 1000, 0, fds);
+    run_script(world, &spec, "exec dd if=/dev/zero of=/dev/null bs=100M count=1", 1000, text,
+               sizeof text);
+    e = run_script(world, &spec, "true", 1000, text, sizeof text);
+    ck_assert_uint_eq(e.sandbox_oom_kills, 0);
+    e = wait_exit(world, waiting);
+    ck_assert_uint_eq(e.oom_kills, 0);
+    ck_assert_uint_eq(e.sandbox_oom_kills, 1);
     destroy(world, &spec);
 }
 END_TEST
