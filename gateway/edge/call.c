@@ -123,7 +123,7 @@ void call_free_spares(struct edge_server *server)
 static void deadline_fired(struct edge_timer *timer)
 {
     struct call *call = (struct call *)(void *)((char *)timer - offsetof(struct call, deadline));
-    if (call->is_gone) {
+    if (call->is_gone || call->is_sent) {
         call->connection->transport->reset(call);
         return;
     }

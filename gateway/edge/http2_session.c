@@ -310,6 +310,12 @@ static int on_frame_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *
         return 0;
     }
     call->is_sent = true;
+    struct edge_server *server = call->connection->server;
+    if (!call->input_ended && call->kind == CALL_KIND_BIDI) {
+        /* A client that does not end its side within a while has it ended. */
+        timer_set_add(&server->timers, &call->deadline,
+                      edge_server_now_ms(server) + CALL_LINGER_MS);
+    }
     if (!call->input_ended && call->kind != CALL_KIND_BIDI) {
         /* RFC 9113 §8.1: answered early, the rest of the request is not wanted. A client of a
          * two-way stream ends its side when it has read our end; grpclib forgets what it has not

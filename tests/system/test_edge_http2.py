@@ -89,6 +89,19 @@ c.send(frame(HEADERS, END_HEADERS, 3, headers(SERVICE + 'Sleep')) + frame(DATA, 
 c.frames(0.2)
 c.close()
 check.wait('a lost connection reaches the handler', lambda: count('cancelled') == before + 2)
+c = Http2(server)
+c.send(frame(HEADERS, END_HEADERS, 1, headers(SERVICE + 'FailLate')) + frame(DATA, 0, 1, envelope(b'5 no')))
+fs = c.frames(0.5)
+check('an answered two-way stream is not reset at once', any(f[0] == HEADERS for f in fs) and not any(f[0] == RST for f in fs))
+end = time.time() + 8
+while time.time() < end and not c.is_closed and not any(f[0] == RST for f in fs):
+    fs = c.frames(1, lambda f: f[0] in (RST, PING))
+    for f in fs:
+        if f[0] == PING and not f[1]:
+            c.send(frame(PING, 1, 0, f[3]))
+check('but is, when the client never ends its side', any(f[0] == RST for f in fs), fs)
+check.wait('and counts as finished', lambda: count('live') == 1)
+c.close()
 before = count('deadline')
 t = time.time()
 h, d = server.call('Sleep', b'30000', extra=[('grpc-timeout', '300m')])
