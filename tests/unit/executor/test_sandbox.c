@@ -251,8 +251,14 @@ static struct executor_run_exit run_script(struct world *w,
     return wait_exit(w, run);
 }
 
-static void import_image(struct world *w)
+/* Makes an image of the tar, after `change` ran in its root. */
+static void import_image(struct world *w, const char *change, struct executor_digest *ret)
 {
+    char script[512];
+    snprintf(
+        script, sizeof script,
+        "mkdir -p /build/out/rootfs && cd /build/out/rootfs && tar -xf - --numeric-owner && %s",
+        change);
     struct error err;
     char path[128];
     struct executor_sandbox_spec spec = default_spec(w);
@@ -267,9 +273,7 @@ static void import_image(struct world *w)
     const int fds[3] = {tar, null_fd, 2};
     struct executor_run_spec run = {
         .sandbox = spec.id,
-        .argv = (const char *const[]){"/bin/sh", "-c",
-                                      "mkdir -p /build/out/rootfs && exec tar -xf - -C "
-                                      "/build/out/rootfs --numeric-owner"},
+        .argv = (const char *const[]){"/bin/sh", "-c", script},
         .argc = 3,
         .env = (const char *const[]){"PATH=/usr/bin:/bin"},
         .env_count = 1,
@@ -280,8 +284,8 @@ static void import_image(struct world *w)
     struct executor_run_exit e = wait_exit(w, w->reply.started.run);
     ck_assert_int_eq(e.stage, EXECUTOR_STAGE_RAN);
     ck_assert_int_eq(e.wait_status, 0);
-    ck_assert_int_eq(getrandom(w->image.bytes, 32, 0), 32);
-    reply_ok(w, executor_image_commit(w->client, &spec.id, &w->image, callback(w), &err), &err);
+    ck_assert_int_eq(getrandom(ret->bytes, 32, 0), 32);
+    reply_ok(w, executor_image_commit(w->client, &spec.id, ret, callback(w), &err), &err);
 }
 
 static const char *missing(void)
@@ -319,7 +323,7 @@ static void set_up(void)
     write_config(world, "");
     world->daemon = start_daemon(world);
     connect_client(world);
-    import_image(world);
+    import_image(world, "true", &world->image);
 }
 
 static void tear_down(void)
@@ -728,6 +732,74 @@ START_TEST(writable_root_keeps_the_image_as_it_is)
 }
 END_TEST
 
+START_TEST(an_image_with_links_where_we_mount_is_refused)
+{
+    SKIP_WITHOUT_WORLD();
+    static const struct {
+        const char *change;
+        const char *says;
+    } cases[] = {
+        {"rmdir dev && ln -s ../../tmp dev", "/dev"},
+        {"rmdir proc && ln -s /tmp proc", "proc"},
+        {"rm -r workspace && ln -s etc workspace", "/workspace"},
+        {"rm -r home && ln -s tmp home", "/home/user"},
+        {"rmdir tmp && touch tmp", "/tmp"},
+        {"rmdir run && ln -s /proc run", "/run"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error err;
+        struct executor_digest image;
+        import_image(world, cases[i].change, &image);
+        struct executor_sandbox_spec spec = default_spec(world);
+        spec.image = image;
+        int status = wait_reply(
+            world, executor_sandbox_create(world->client, &spec, callback(world), &err), &err);
+        ck_assert_msg(status != 0, "case %zu", i);
+        ck_assert_msg(strstr(world->reply.err.text, cases[i].says) != NULL, "case %zu: %s", i,
+                      world->reply.err.text);
+        reply_ok(world, executor_image_delete(world->client, &image, callback(world), &err), &err);
+    }
+    /* Links of small files are left alone, and lead nowhere but inside. */
+    char text[256];
+    struct error err;
+    struct executor_digest image;
+    import_image(world, "ln -sf /workspace/x etc/hosts && ln -sf ../../../etc/shadow etc/hostname",
+                 &image);
+    struct executor_sandbox_spec spec = default_spec(world);
+    spec.image = image;
+    create(world, &spec);
+    run_script(world, &spec, "cat /etc/hosts /etc/hostname 2>/dev/null; echo end", 1000, text,
+               sizeof text);
+    ck_assert_str_eq(text, "end\n");
+    destroy(world, &spec);
+    reply_ok(world, executor_image_delete(world->client, &image, callback(world), &err), &err);
+}
+END_TEST
+
+START_TEST(a_commit_without_a_root_or_through_a_link_fails)
+{
+    SKIP_WITHOUT_WORLD();
+    static const char *const scripts[] = {"true", "ln -s /etc /build/out/rootfs",
+                                          "rmdir /build/out; ln -s /usr /build/out"};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        struct error err;
+        char text[64];
+        struct executor_sandbox_spec spec = default_spec(world);
+        struct executor_digest image = {.bytes = {7}};
+        spec.profile = EXECUTOR_PROFILE_BUILD;
+        spec.uid = 0;
+        spec.gid = 0;
+        create(world, &spec);
+        run_script(world, &spec, scripts[i], 0, text, sizeof text);
+        ck_assert_int_eq(wait_reply(world,
+                                    executor_image_commit(world->client, &spec.id, &image,
+                                                          callback(world), &err),
+                                    &err),
+                         STATUS_FAILED_PRECONDITION);
+    }
+}
+END_TEST
+
 START_TEST(storage_survives_its_sandbox_and_snapshots_copy_it)
 {
     SKIP_WITHOUT_WORLD();
@@ -955,6 +1027,8 @@ Suite *suite_sandbox(void)
     tcase_add_test(t, terminal_has_its_size_and_is_resized);
     tcase_add_test(t, proxy_socket_leads_to_us);
     tcase_add_test(t, writable_root_keeps_the_image_as_it_is);
+    tcase_add_test(t, an_image_with_links_where_we_mount_is_refused);
+    tcase_add_test(t, a_commit_without_a_root_or_through_a_link_fails);
     tcase_add_test(t, storage_survives_its_sandbox_and_snapshots_copy_it);
     tcase_add_test(t, unknown_names_are_not_found);
     tcase_add_test(t, a_message_outside_the_table_ends_the_connection);
