@@ -64,6 +64,8 @@ struct cgroup {
     struct node node;
     struct cgroup_run *runs;
     unsigned run_count;
+    struct cgroup_limits limits; /* in force already: most sandboxes of a host ask for the same */
+    bool has_limits;
     uint64_t past_oom_kills; /* of runs whose group was used again since; v1 */
     uint64_t past_pids_denied;
     struct cgroup *next;
@@ -514,6 +516,26 @@ bool cgroup_pool_fill(struct cgroup_host *host, unsigned want)
     return true;
 }
 
+static int group_limit(struct cgroup *group, const struct cgroup_limits *limits, struct error *err)
+{
+    const struct cgroup_limits *now = &group->limits;
+    if (!group->has_limits || now->memory_bytes != limits->memory_bytes ||
+        now->pids != limits->pids || now->cpu_millicores != limits->cpu_millicores) {
+        group->has_limits = false;
+        int r = node_limit(group->host, &group->node, limits, true, err);
+        if (r < 0) {
+            return r;
+        }
+        group->limits = *limits;
+        group->has_limits = true;
+    } else if (!group->host->is_v2) {
+        (void)fd_write_file(group->node.dirs[CGROUP_MEMORY], "memory.max_usage_in_bytes", "0");
+    } else {
+        (void)fd_write_file(group->node.dirs[0], "memory.peak", "0");
+    }
+    return 0;
+}
+
 int cgroup_acquire(struct cgroup_host *host, const struct cgroup_limits *limits,
                    struct cgroup **ret, struct error *err)
 {
@@ -528,7 +550,7 @@ int cgroup_acquire(struct cgroup_host *host, const struct cgroup_limits *limits,
     if (r < 0) {
         return r;
     }
-    r = node_limit(host, &group->node, limits, true, err);
+    r = group_limit(group, limits, err);
     if (r < 0) {
         cgroup_remove(group);
         return r;
