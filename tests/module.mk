@@ -13,6 +13,7 @@ UNIT_SYSTEM_LIBS_gateway := $(GATEWAY_LIBS) $(POLICY_LIBS)
 
 include tests/edge.mk
 include tests/data.mk
+include tests/bench.mk
 
 # A runner is made of test_*.c, each of which defines `Suite *suite_<file name without test_>(void)`.
 define UNIT_RULES

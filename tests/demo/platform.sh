@@ -2,7 +2,8 @@
 # Starts and stops a whole platform of its own below one folder: registry, executor, gateway.
 #   platform.sh up FOLDER      writes FOLDER/env, to be sourced: where it is, who the admin is
 #   platform.sh down FOLDER    stops it and removes what it made, images and workspaces too
-# Settings: GATEWAY_PORT (0: any), REGISTRY_PORT, GATEWAY_UID, BUILD (variant of the programs).
+# Settings: GATEWAY_PORT (0: any), REGISTRY_PORT, GATEWAY_UID, BUILD (variant of the programs),
+# TRACE=true (both daemons log where the time goes).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 action=${1:-}
@@ -74,6 +75,10 @@ build:
 CONF
     [ ! -f "${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" ] ||
         echo "  caBundle: ${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" >>"$folder/gateway.yaml"
+    if [ "${TRACE:-false}" = true ]; then
+        echo "trace = true" >>"$folder/executor.conf"
+        printf 'debug:\n  trace: true\n' >>"$folder/gateway.yaml"
+    fi
     chmod 644 "$folder/executor.conf" "$folder/gateway.yaml"
 }
 
