@@ -556,7 +556,7 @@ void connection_accept(struct executor *ex, struct source *source, uint32_t even
     }
     if (uid != ex->config->gateway_uid) {
         log_warning("connection refused: peer uid %u is not gateway_uid %u", uid,
-                 ex->config->gateway_uid);
+                    ex->config->gateway_uid);
         return;
     }
     struct connection *c = count < CONNECTIONS_MAX ? calloc(1, sizeof *c) : NULL;

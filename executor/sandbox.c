@@ -214,6 +214,9 @@ static void process_handle(struct executor *ex, struct source *source, uint32_t 
     struct sandbox *s = (struct sandbox *)((char *)source - offsetof(struct sandbox, process));
     siginfo_t info = {0};
     (void)events;
+    if (s->process.fd < 0) {
+        return; /* finished earlier in this round of events */
+    }
     if (waitid((idtype_t)P_PIDFD, (id_t)s->process.fd, &info, WEXITED | WNOHANG) == 0 &&
         info.si_pid == 0) {
         return;

@@ -676,6 +676,9 @@ size_t cgroup_run_attach_fds(const struct cgroup_run *run, int ret[CGROUP_ATTACH
 
 int cgroup_run_kill(struct cgroup_run *run)
 {
+    if (node_is_empty(run->group->host, &run->node)) {
+        return 0; /* nobody is left to fork */
+    }
     run->has_limits = true; /* pids.max is 0 now */
     return node_kill(run->group->host, &run->node);
 }
