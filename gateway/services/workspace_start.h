@@ -5,8 +5,8 @@
 
 /* From STOPPED to RUNNING:
  *
- *   begin → image (found, pulled or built) → sandbox → repositories → ON_CREATE → POST_START →
- * RUNNING
+ *   begin → image (found, pulled or built) → sandbox → repositories → ON_CREATE
+ *         → POST_START → RUNNING
  *
  * and back (workspace_stop.c). Each step calls the next when its answer has come; a stop or a
  * failure takes the run out of the sequence at the next step. */
