@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "executor/proc/log.h"
 #include "gateway/config.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
@@ -112,11 +113,11 @@ static void end_run(struct workspace_run *run, const struct workspace_source *so
     struct store *store = run->gateway->store;
     struct arena arena;
     arena_init(&arena, TEMPLATE_ARENA_CAP_BYTES);
-    if (store_begin(store, NULL) == 0) {
-        struct error err = {0};
-        if (record_end(run, source, failure, &arena, &err) || store_commit(store, &err)) {
-            store_rollback(store); /* corrected when the gateway starts again */
-        }
+    struct error err = {0};
+    if (store_begin(store, &err) || record_end(run, source, failure, &arena, &err) ||
+        store_commit(store, &err)) {
+        store_rollback(store); /* corrected when the gateway starts again */
+        log_error("build %s: its end was not stored: %s", run->build_id, err.text);
     }
     arena_free(&arena);
     struct gateway *g = run->gateway;

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "executor/proc/log.h"
 #include "gateway/edge/server.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
@@ -61,7 +62,10 @@ static void finish(struct workspace_run *run)
         build_run_ended(run);
     } else {
         /* A state that cannot be stored is corrected when the gateway starts again. */
-        (void)store_stopped(run, NULL);
+        struct error err = {0};
+        if (store_stopped(run, &err)) {
+            log_error("workspace %s: its end was not stored: %s", run->uid, err.text);
+        }
         workspace_run_finish(run);
     }
 }

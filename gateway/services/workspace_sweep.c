@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "executor/proc/log.h"
 #include "gateway/executor_link.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/image_builder.h"
@@ -191,6 +192,8 @@ void workspace_sweep_images(struct gateway *g)
         for (size_t i = 0; i < count; i++) {
             sweep_image(&m, &images[i]);
         }
+    } else {
+        log_error("images were not swept: %s", err.text);
     }
     arena_free(&m.arena);
 }
@@ -219,6 +222,8 @@ static void sweep_page(struct gateway *g, const struct executor_list *page)
                                               (struct executor_callback){ignore_reply, NULL}, NULL);
             }
         }
+    } else {
+        log_error("storages were not swept: %s", err.text);
     }
     arena_free(&m.arena);
 }
