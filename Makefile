@@ -12,8 +12,9 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wconversion -Wformat=2 -Wstrict-prototyp
 HARDEN := -fstack-protector-strong -fPIE -fvisibility=hidden -fno-strict-aliasing
 CFLAGS_release := -O2 -g -D_FORTIFY_SOURCE=2
 CFLAGS_debug := -Og -g -D_FORTIFY_SOURCE=2 -DDEBUG
-CFLAGS_asan := -O1 -g -fsanitize=address -fno-omit-frame-pointer
-CFLAGS_ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CFLAGS_asan := -Wno-format-truncation -Wno-maybe-uninitialized -O1 -g -fsanitize=address -fno-omit-frame-pointer
+# The sanitizers' own code defeats gcc's range analysis, which then warns of what cannot be.
+CFLAGS_ubsan := -Wno-format-truncation -Wno-maybe-uninitialized -O1 -g -fsanitize=undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 LDFLAGS_release :=
 LDFLAGS_debug :=
@@ -54,7 +55,7 @@ $(OUT)/%.a:
 DEPS_BUILD := gcc libc6-dev pkg-config libcurl4-openssl-dev libcjson-dev libpcre2-dev libseccomp-dev libcap-dev \
 	check libsubunit-dev libnghttp2-dev libssl-dev libuv1-dev libsqlite3-dev libyaml-dev libmnl-dev \
 	libnftables-dev zlib1g-dev protobuf-compiler libprotobuf-dev libprotobuf-c-dev protobuf-c-compiler
-DEPS_RUN := skopeo umoci buildah ca-certificates btrfs-progs e2fsprogs nftables iproute2 util-linux tar
+DEPS_RUN := skopeo buildah ca-certificates btrfs-progs e2fsprogs nftables iproute2 util-linux tar tzdata
 DEPS_DEMO := $(DEPS_BUILD) $(DEPS_RUN) docker-registry mmdebstrap busybox-static debian-archive-keyring \
 	python3 python3-venv curl
 DEPS_CHECK := $(DEPS_DEMO) clang-14 libclang-rt-14-dev llvm-14 libasan8 libubsan1 python3-grpcio python3-protobuf \
