@@ -47,13 +47,17 @@ struct audit_log {
     char *path;
     struct group filling; /* changed by the loop's thread only */
     struct group writing; /* read by the worker while is_busy */
-    struct chain durable; /* what is known to be on the disk */
-    int64_t durable_bytes;
+    struct chain written; /* what the file ends with */
+    int64_t written_bytes;
     uv_work_t work;
+    uv_timer_t sync_timer; /* runs while is_unsynced */
     bool is_busy;
     bool is_closing;
-    bool is_broken;  /* fdatasync failed: what the disk holds is unknown until a restart */
-    int write_errno; /* the worker's findings */
+    bool is_unsynced;    /* the file holds lines that fdatasync has not seen */
+    bool sync_is_due;    /* and they have waited long enough */
+    bool is_sync_wanted; /* by the group being written */
+    bool is_broken;      /* fdatasync failed: what the disk holds is unknown until a restart */
+    int write_errno;     /* the worker's findings */
     const char *failed_step;
 };
 
@@ -130,20 +134,19 @@ static int write_all(int fd, const uint8_t *p, size_t n)
 }
 
 /* In the worker pool. A write that failed halfway (a full disk) is taken back, so that the file
- * ends with what was acknowledged; a failed fdatasync may have lost pages, and nothing is known
- * then. */
+ * ends with whole lines; a failed fdatasync may have lost pages, and nothing is known then. */
 static void write_group(uv_work_t *work)
 {
     struct audit_log *log = work->data;
     log->failed_step = "write";
     log->write_errno = write_all(log->fd, log->writing.lines.ptr, log->writing.lines.len);
     if (log->write_errno) {
-        if (ftruncate(log->fd, log->durable_bytes) == -1) {
+        if (ftruncate(log->fd, log->written_bytes) == -1) {
             log->is_broken = true;
         }
         return;
     }
-    if (fdatasync(log->fd) == -1) {
+    if (log->is_sync_wanted && fdatasync(log->fd) == -1) {
         log->write_errno = errno;
         log->failed_step = "fdatasync";
         log->is_broken = true;
@@ -169,6 +172,11 @@ static void audit_log_free(struct audit_log *log)
     free(log);
 }
 
+static void on_timer_closed(uv_handle_t *timer)
+{
+    audit_log_free(timer->data);
+}
+
 static void after_group(uv_work_t *work, int status);
 
 static void start_group(struct audit_log *log)
@@ -181,11 +189,46 @@ static void start_group(struct audit_log *log)
     log->filling = empty;
     log->work.data = log;
     log->is_busy = true;
+    log->is_sync_wanted = log->sync_is_due || log->writing.waiter_count > 0;
+    log->sync_is_due = false;
     int rc = uv_queue_work(log->loop, &log->work, write_group, after_group);
     if (rc) {
         /* Only for a NULL function, says libuv; writing here is slower and no less safe. */
         write_group(&log->work);
         after_group(&log->work, 0);
+    }
+}
+
+static void on_sync_timer(uv_timer_t *timer)
+{
+    struct audit_log *log = timer->data;
+    log->sync_is_due = true;
+    if (!log->is_busy) {
+        start_group(log);
+    }
+}
+
+/* What nobody waits for shares the sync of the next line that somebody does wait for, or gets its
+ * own a moment later: else that line would wait for two. */
+static void plan_sync(struct audit_log *log, bool is_synced)
+{
+    log->is_unsynced = !is_synced;
+    if (is_synced) {
+        (void)uv_timer_stop(&log->sync_timer);
+    } else if (!uv_is_active((uv_handle_t *)&log->sync_timer)) {
+        (void)uv_timer_start(&log->sync_timer, on_sync_timer, AUDIT_SYNC_DELAY_MS, 0);
+    }
+}
+
+static void go_on(struct audit_log *log)
+{
+    if (log->is_closing && log->is_unsynced && !log->is_broken) {
+        log->sync_is_due = true;
+    }
+    if (log->filling.lines.len > 0 || log->sync_is_due) {
+        start_group(log);
+    } else if (log->is_closing) {
+        uv_close((uv_handle_t *)&log->sync_timer, on_timer_closed);
     }
 }
 
@@ -203,15 +246,17 @@ static void after_group(uv_work_t *work, int status)
     log->writing = (struct group){0};
     bool has_failed = log->write_errno || status;
     if (!has_failed) {
-        log->durable = done.end;
-        log->durable_bytes += (int64_t)done.lines.len;
+        log->written = done.end;
+        log->written_bytes += (int64_t)done.lines.len;
+        plan_sync(log, log->is_sync_wanted);
         notify(&done, 0);
     } else {
         /* The lines that came meanwhile build on the lost ones: they fail with them. */
         struct group lost = log->filling;
         report_failure(log);
         group_init(&log->filling);
-        log->filling.end = log->durable;
+        log->filling.end = log->written;
+        plan_sync(log, !log->is_unsynced || log->is_broken || log->is_closing);
         notify(&done, -STATUS_UNAVAILABLE);
         notify(&lost, -STATUS_UNAVAILABLE);
         group_free(&lost);
@@ -219,11 +264,7 @@ static void after_group(uv_work_t *work, int status)
     buf_clear(&done.lines);
     log->writing = done;
     log->is_busy = false;
-    if (log->filling.lines.len > 0) {
-        start_group(log);
-    } else if (log->is_closing) {
-        audit_log_free(log);
-    }
+    go_on(log);
 }
 
 int audit_log_append(struct audit_log *log, const struct buf *record,
@@ -265,7 +306,7 @@ void audit_log_close(struct audit_log *log)
     }
     log->is_closing = true;
     if (!log->is_busy) {
-        audit_log_free(log);
+        go_on(log);
     }
 }
 
@@ -347,10 +388,10 @@ static int find_chain_end(struct audit_log *log, const struct buf *tail, bool *r
         if (write_all(log->fd, (const uint8_t *)"\n", 1)) {
             return error_set_errno(err, STATUS_UNAVAILABLE, errno, "end the torn last line");
         }
-        log->durable_bytes++;
+        log->written_bytes++;
     }
-    log->durable.sequence = sequence;
-    hash_line(line.ptr, line.len, log->durable.hash);
+    log->written.sequence = sequence;
+    hash_line(line.ptr, line.len, log->written.hash);
     return 0;
 }
 
@@ -361,8 +402,8 @@ static int resume(struct audit_log *log, bool *ret_is_torn, struct error *err)
     if (fstat(log->fd, &st) == -1) {
         return error_set_errno(err, STATUS_INTERNAL, errno, "stat");
     }
-    log->durable_bytes = st.st_size;
-    (void)snprintf(log->durable.hash, sizeof log->durable.hash, "%s", ZERO_HASH);
+    log->written_bytes = st.st_size;
+    (void)snprintf(log->written.hash, sizeof log->written.hash, "%s", ZERO_HASH);
     if (st.st_size == 0) {
         return 0;
     }
@@ -429,7 +470,9 @@ int audit_log_open(struct uv_loop_s *loop, const char *dir, struct audit_log **r
         audit_log_free(log);
         return rc;
     }
-    log->filling.end = log->durable;
+    (void)uv_timer_init(loop, &log->sync_timer);
+    log->sync_timer.data = log;
+    log->filling.end = log->written;
     if (is_torn) {
         append_gap(log);
     }

@@ -15,13 +15,16 @@ struct uv_loop_s;
  * a crash is ended and followed by a line of kind "AuditGap"; nothing is ever taken away.
  *
  * Appends are grouped: lines that come while one group is being written (write and fdatasync, in
- * the loop's worker pool) make the next group. */
+ * the loop's worker pool) make the next group. A group that nobody waits for is written at once but
+ * synced with the next one, or after AUDIT_SYNC_DELAY_MS: the death of the process loses none of
+ * it, a power cut perhaps what came within that time. */
 struct audit_log;
 
 enum {
     AUDIT_LINE_MAX_BYTES = 1 << 20,
     AUDIT_PENDING_MAX_BYTES = 32 << 20, /* lines that wait for the disk */
     AUDIT_WAITERS_MAX = 65536,
+    AUDIT_SYNC_DELAY_MS = 10, /* of lines that nobody waits for */
 };
 
 /* Makes dir (0700) when it is not there. FAILED_PRECONDITION: another process has the log;
@@ -42,7 +45,7 @@ int audit_log_append(struct audit_log *log, const struct buf *record,
 uint64_t audit_log_sequence(const struct audit_log *log);
 
 /* No more appends. What is pending is still written by the running loop, and the log is freed when
- * that is done; when nothing is pending, at once. NULL is fine. */
+ * that is done; when nothing is pending, with the loop's next round. NULL is fine. */
 void audit_log_close(struct audit_log *log);
 
 #endif
