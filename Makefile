@@ -69,7 +69,10 @@ build/venv/.made:
 	@touch $@
 
 # The dependencies come first, so that a fresh machine has them before anything is looked up.
+NEEDS_ROOT = [ "$$(id -u)" = 0 ] || { echo "make $@ must run as root (the executor makes namespaces, mounts and cgroups): sudo make $@" >&2; exit 1; }
+
 demo:
+	@$(NEEDS_ROOT)
 	@tests/install-deps.sh $(DEPS_DEMO)
 	@$(MAKE) --no-print-directory -j2 all build/venv/.made
 	@tests/demo/demo.sh
@@ -78,6 +81,7 @@ demo-down:
 	@tests/demo/platform.sh down build/demo
 
 check:
+	@$(NEEDS_ROOT)
 	@tests/install-deps.sh $(DEPS_CHECK)
 	@$(MAKE) --no-print-directory -j2 all build/venv/.made
 	@$(MAKE) --no-print-directory check-all

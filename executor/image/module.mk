@@ -19,6 +19,6 @@ $(patsubst %,$(OUT)/tests/fuzz/fuzz_%,$(IMAGE_FUZZ)): $(OUT)/tests/fuzz/fuzz_%: 
 
 # The pipeline in a real build sandbox, with an executor and a registry of its own; needs root.
 check-image: $(OUT)/cordium-image $(OUT)/cordium-executor $(OUT)/executor_probe build/release/cordium-launcher
-	tests/demo/base-image.sh build/demo/base
+	tests/demo/base-image.sh build/base
 	python3 tests/system/test_image.py $(OUT)
 .PHONY: check-image

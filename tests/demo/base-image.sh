@@ -6,7 +6,7 @@
 #                        /usr/local/bin, pip installs without asking, CMD ["python3"]
 #     busybox            one static busybox: an image with no libc, no /etc/passwd, no bash
 #
-# usage: base-image.sh [DIRECTORY]        (default: build/demo/base)
+# usage: base-image.sh [DIRECTORY]        (default: build/base)
 #
 # Needs root, mmdebstrap and busybox-static. A layout that is there already is kept: delete the
 # directory to make it anew. DEBIAN_MIRROR overrides the mirror of the machine's own apt sources.
@@ -109,7 +109,7 @@ make_busybox() {
 [ "$(id -u)" = 0 ] || die "must run as root (mmdebstrap makes a root file system)"
 command -v mmdebstrap >/dev/null || die "mmdebstrap is missing: apt-get install mmdebstrap"
 cd "$(dirname "$0")/../.."
-out=${1:-build/demo/base}
+out=${1:-build/base}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 make_python

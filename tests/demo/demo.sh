@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=${DEMO_FOLDER:-build/demo}
 seed=testdata/seed
-base=build/demo/base
+base=build/base
 sum=0
 
 die() {

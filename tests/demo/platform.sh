@@ -82,10 +82,38 @@ CONF
     chmod 644 "$folder/executor.conf" "$folder/gateway.yaml"
 }
 
-# The gateway cannot look below a folder that is closed to it, such as /root: then it sees the two
-# folders that it needs through mounts of its own.
-as_gateway() {
+drop() {
     setpriv --reuid="$gateway_uid" --regid="$gateway_uid" --clear-groups -- "$@"
+}
+
+# The topmost folder above us that the gateway's user may not enter, such as /root.
+closed_folder() {
+    path=
+    for name in $(pwd -P | tr '/' ' '); do
+        path=$path/$name
+        drop test -x "$path" || { echo "$path"; return; }
+    done
+}
+
+# Runs a command as the gateway's user. Where a folder above us is closed to it, it gets a view of
+# its own in which only this folder is to be seen there; the folder itself stays closed.
+as_gateway() {
+    closed=$(closed_folder)
+    if [ -z "$closed" ]; then
+        exec setpriv --reuid="$gateway_uid" --regid="$gateway_uid" --clear-groups -- "$@"
+    fi
+    exec unshare --mount --propagation private -- bash -c '
+        set -e
+        exec 3<"$1"
+        mount -t tmpfs -o mode=0755,size=64k none "$2"
+        mkdir -p "$1"
+        mount --no-canonicalize --bind /proc/self/fd/3 "$1"
+        exec 3<&-
+        cd "$1"
+        uid=$3
+        shift 3
+        exec setpriv --reuid="$uid" --regid="$uid" --clear-groups -- "$@"' \
+        view "$(pwd -P)" "$closed" "$gateway_uid" "$@"
 }
 
 start_executor() {
@@ -99,15 +127,16 @@ start_executor() {
 
 start_gateway() {
     if [ ! -f "$folder/admin.token" ]; then
-        as_gateway "$out/cordium-gateway" init --config "$folder/gateway.yaml" >"$folder/admin.token.new" ||
+        (as_gateway "$out/cordium-gateway" init --config "$folder/gateway.yaml") >"$folder/admin.token.new" ||
             die "the gateway's state could not be made"
         chmod 600 "$folder/admin.token.new"
         mv "$folder/admin.token.new" "$folder/admin.token"
     fi
     alive "$folder/gateway.pid" "$out/cordium-gateway" && return
     rm -f "$folder/gateway/port"
-    setsid setpriv --reuid="$gateway_uid" --regid="$gateway_uid" --clear-groups -- \
-        "$out/cordium-gateway" --config "$folder/gateway.yaml" >>"$folder/gateway.log" 2>&1 </dev/null &
+    export -f as_gateway closed_folder drop
+    gateway_uid=$gateway_uid setsid bash -c 'as_gateway "$@"' start "$out/cordium-gateway" \
+        --config "$folder/gateway.yaml" >>"$folder/gateway.log" 2>&1 </dev/null &
     echo $! >"$folder/gateway.pid"
     sleep 0.1
     wait_for "$folder/gateway/port" "$folder/gateway.pid" "$out/cordium-gateway" ||
@@ -132,8 +161,6 @@ up() {
     mkdir -p "$folder"
     folder=$(cd "$folder" && pwd)
     instance=${INSTANCE:-c$(printf '%s' "$folder" | cksum | cut -c1-6)}
-    as_gateway test -r "$out/cordium-gateway" && as_gateway test -x "$folder" ||
-        die "user $gateway_uid cannot reach $PWD: the gateway never runs as root, so its files must be in a folder that others may enter (chmod o+x on the folders above)"
     write_config
     if [ "${NO_REGISTRY:-0}" != 1 ]; then
         REGISTRY_PORT=$registry_port tests/demo/registry.sh start "$folder/registry"
@@ -149,8 +176,7 @@ down() {
     end "$folder/gateway.pid" "$out/cordium-gateway"
     end "$folder/executor.pid" "$out/cordium-executor"
     tests/demo/registry.sh stop "$folder/registry"
-    find "$folder" -mindepth 1 -maxdepth 1 ! -name base -exec rm -rf --one-file-system {} +
-    rmdir "$folder" 2>/dev/null || true # the base images stay: they are dear to make
+    rm -rf --one-file-system "$folder"
 }
 
 case $action in

@@ -5,7 +5,7 @@
 # usage: registry.sh start|stop|status|push [STATE-DIRECTORY]      (default: build/demo/registry)
 #
 #     start   starts it on 127.0.0.1:$REGISTRY_PORT (default 5077); nothing when it runs already
-#     push    puts the layouts of base-image.sh ($BASE_DIRECTORY, default build/demo/base) in it
+#     push    puts the layouts of base-image.sh ($BASE_DIRECTORY, default build/base) in it
 #     stop    ends it; what it holds stays in the state directory
 #     status  prints "running PID PORT" or "stopped" (exit code 3)
 set -eu
@@ -79,7 +79,7 @@ program=$(command -v docker-registry) || die "docker-registry is missing: apt-ge
 command -v skopeo >/dev/null || die "skopeo is missing: apt-get install skopeo"
 cd "$(dirname "$0")/../.."
 port=${REGISTRY_PORT:-5077}
-base=${BASE_DIRECTORY:-build/demo/base}
+base=${BASE_DIRECTORY:-build/base}
 state=${2:-build/demo/registry}
 mkdir -p "$state/data"
 state=$(cd "$state" && pwd)

@@ -14,8 +14,8 @@ fi
 mkdir -p build/check
 export REGISTRY_PORT=${REGISTRY_PORT:-5078} GATEWAY_PORT=0 POOL_MEBIBYTES=16384
 [ "${KEEP:-0}" = 1 ] || tests/demo/platform.sh down $folder
-tests/demo/base-image.sh build/demo/base && tests/demo/platform.sh up $folder &&
-    BASE_DIRECTORY=build/demo/base tests/demo/registry.sh push $folder/registry || {
+tests/demo/base-image.sh build/base && tests/demo/platform.sh up $folder &&
+    BASE_DIRECTORY=build/base tests/demo/registry.sh push $folder/registry || {
     tail -n 20 $folder/*.log
     echo "0 passed, 1 failed"
     exit 1
