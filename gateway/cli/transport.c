@@ -244,6 +244,19 @@ static int set_address(struct exchange *x, char *url, size_t url_room, char *con
     return 0;
 }
 
+/* A body that is complete ends with its own last frame. Were its end a frame of its own, an answer
+ * could come before it, and the reset that goes with such an answer makes libcurl drop it. */
+static void set_upload(struct exchange *x)
+{
+    if (x->input_is_closed) {
+        curl_easy_setopt(x->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->upload.len);
+        curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->upload.ptr);
+        return;
+    }
+    curl_easy_setopt(x->easy, CURLOPT_READFUNCTION, on_upload);
+    curl_easy_setopt(x->easy, CURLOPT_READDATA, x);
+}
+
 static int set_up(struct exchange *x, char *connect_line, struct curl_slist **connect_list,
                   const char *url, struct error *err)
 {
@@ -258,8 +271,7 @@ static int set_up(struct exchange *x, char *connect_line, struct curl_slist **co
     curl_easy_setopt(e, CURLOPT_POST, 1L);
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, x->headers);
     curl_easy_setopt(e, CURLOPT_USERAGENT, "octelium-cli/1");
-    curl_easy_setopt(e, CURLOPT_READFUNCTION, on_upload);
-    curl_easy_setopt(e, CURLOPT_READDATA, x);
+    set_upload(x);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_download);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
