@@ -12,6 +12,7 @@
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
 #include "gateway/services/build_record.h"
+#include "gateway/services/build_snapshot.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/workspace_source.h"
 #include "gateway/services/workspace_start.h"
@@ -52,57 +53,40 @@ static int load_template(struct gateway *g, const char *uid, struct arena *arena
 
 /* --- the end of a build --- */
 
-static void ignore_reply(void *context, const struct executor_reply *reply)
+/* Whoever began with the build before this one has a copy. */
+static int replace_ready(struct workspace_run *run, const Cordium__Template *t,
+                         const struct workspace_source *source, struct arena *arena,
+                         struct build_snapshots *former, struct error *err)
 {
-    (void)context;
-    (void)reply;
-}
-
-static void delete_storage(struct gateway *g, const struct executor_uuid *storage)
-{
-    static const struct executor_uuid NONE;
-    struct executor_client *client = executor_link_client(g->executor, NULL);
-    if (client && memcmp(storage, &NONE, sizeof NONE) != 0) {
-        (void)executor_storage_delete(client, storage,
-                                      (struct executor_callback){ignore_reply, NULL}, NULL);
-    }
-}
-
-/* The snapshot of the build before this one: whoever began with it has a copy. */
-static void drop_former_snapshot(struct workspace_run *run, const Cordium__Template *t,
-                                 struct arena *arena)
-{
-    struct workspace_source former;
-    struct executor_uuid snapshot;
-    const char *id = t->status->build_info ? t->status->build_info->current_ready_build_id : "";
-    if (id[0] && strcmp(id, run->build_id) != 0 &&
-        !workspace_source_get_build(run->gateway, t->metadata->uid, id, arena, &former, NULL) &&
-        former.has_snapshot && workspace_uuid_parse(former.snapshot, &snapshot)) {
-        delete_storage(run->gateway, &snapshot);
-    }
+    struct gateway *g = run->gateway;
+    int rc = build_snapshot_forget(g, t, arena, former, err);
+    return rc ? rc : workspace_source_put_build(g, t->metadata->uid, run->build_id, source, err);
 }
 
 static int record_end(struct workspace_run *run, const struct workspace_source *source,
                       const Cordium__Workspace__Status__Failure *failure, struct arena *arena,
-                      struct error *err)
+                      struct build_snapshots *former, struct error *err)
 {
     struct gateway *g = run->gateway;
     int64_t now = gateway_wall_ns(g);
     Cordium__Template *t = NULL;
     int rc = run->template_ ? load_template(g, run->template_->metadata->uid, arena, &t, err)
                             : -STATUS_NOT_FOUND;
-    if (!rc) {
-        if (!failure) {
-            drop_former_snapshot(run, t, arena);
+    if (rc && rc != -STATUS_NOT_FOUND) {
+        return rc;
+    }
+    const build_record *build = rc ? NULL : build_find(t, run->build_id);
+    rc = 0;
+    if (build && build->state == BUILD_STATE(RUNNING)) {
+        rc = failure ? 0 : replace_ready(run, t, source, arena, former, err);
+        if (!rc && build_end(t, run->build_id, failure, false, now, arena)) {
+            rc = no_room(err);
         }
-        rc = build_end(t, run->build_id, failure, false, now, arena) ? no_room(err) : 0;
         rc = rc ? rc : store_template(g, t, now, arena, err);
+    } else if (source && source->has_snapshot) {
+        /* The template was deleted or the build canceled meanwhile: nobody will begin with it. */
+        rc = build_snapshots_add(former, source->snapshot, arena, err);
     }
-    if (!rc && !failure) {
-        rc = workspace_source_put_build(g, t->metadata->uid, run->build_id, source, err);
-    }
-    /* A template that was deleted meanwhile has nothing to be noted in. */
-    rc = rc == -STATUS_NOT_FOUND ? 0 : rc;
     rc = rc ? rc : store_delete(g->store, STORE_WORKSPACE, run->uid, err);
     return rc ? rc : session_delete(g, run->identity.session_uid, err);
 }
@@ -112,12 +96,15 @@ static void end_run(struct workspace_run *run, const struct workspace_source *so
 {
     struct store *store = run->gateway->store;
     struct arena arena;
+    struct build_snapshots former = {NULL};
     arena_init(&arena, TEMPLATE_ARENA_CAP_BYTES);
     struct error err = {0};
-    if (store_begin(store, &err) || record_end(run, source, failure, &arena, &err) ||
+    if (store_begin(store, &err) || record_end(run, source, failure, &arena, &former, &err) ||
         store_commit(store, &err)) {
         store_rollback(store); /* corrected when the gateway starts again */
         log_error("build %s: its end was not stored: %s", run->build_id, err.text);
+    } else {
+        build_snapshots_delete(run->gateway, &former);
     }
     arena_free(&arena);
     struct gateway *g = run->gateway;
@@ -173,7 +160,7 @@ static void on_snapshot(void *context, const struct executor_reply *reply)
     source.has_snapshot = true;
     write_uuid(&snapshot->id, source.snapshot);
     free(snapshot);
-    delete_storage(run->gateway, &run->storage);
+    build_storage_delete(run->gateway, &run->storage);
     if (reply->err.status) {
         fail_run(run, WORKSPACE_FAILURE(SAVE_STORAGE), reply->err.text);
     } else {
@@ -190,7 +177,7 @@ static void save_storage(struct workspace_run *run)
         executor_storage_snapshot(client, &run->storage, &snapshot->id,
                                   (struct executor_callback){on_snapshot, snapshot}, &err)) {
         free(snapshot);
-        delete_storage(run->gateway, &run->storage);
+        build_storage_delete(run->gateway, &run->storage);
         fail_run(run, WORKSPACE_FAILURE(SAVE_STORAGE), err.text[0] ? err.text : "no memory");
         return;
     }
@@ -216,7 +203,7 @@ void build_run_ended(struct workspace_run *run)
         save_storage(run);
         return;
     }
-    delete_storage(run->gateway, &run->storage);
+    build_storage_delete(run->gateway, &run->storage);
     if (run->was_running && !failure) {
         describe_source(run, &source);
         end_run(run, &source, NULL);

@@ -165,24 +165,36 @@ static int check_no_build(struct request *r, const char *space_uid, struct error
     return status;
 }
 
-int space_delete_with_content(struct store *store, const char *space_uid, struct error *err)
+static int forget_builds(struct gateway *g, const struct store_filter *in_space,
+                         struct arena *arena, struct build_snapshots *snapshots, struct error *err)
+{
+    struct store_list list;
+    int status = store_list_all(g->store, STORE_TEMPLATE, in_space, arena, &list, err);
+    for (size_t i = 0; !status && i < list.count; i++) {
+        status = build_snapshot_forget(g, (const Cordium__Template *)list.items[i], arena,
+                                       snapshots, err);
+    }
+    return status;
+}
+
+int space_delete_with_content(struct gateway *g, const char *space_uid, struct arena *arena,
+                              struct build_snapshots *snapshots, struct error *err)
 {
     static const enum store_kind kinds[] = {STORE_MEMBERSHIP, STORE_TEMPLATE, STORE_SECRET,
                                             STORE_GIT_PROVIDER};
     struct store_filter filter = {.space_uid = space_uid, .hidden = STORE_HIDDEN_AND_VISIBLE};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        int status = store_delete_all(store, kinds[i], &filter, NULL, err);
-        if (status) {
-            return status;
-        }
+    int status = forget_builds(g, &filter, arena, snapshots, err);
+    for (size_t i = 0; !status && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        status = store_delete_all(g->store, kinds[i], &filter, NULL, err);
     }
-    return store_delete(store, STORE_SPACE, space_uid, err);
+    return status ? status : store_delete(g->store, STORE_SPACE, space_uid, err);
 }
 
 static int delete_space(struct request *r, struct error *err)
 {
     struct store *store = r->gateway->store;
     const char *uid = r->touched.space->metadata->uid;
+    struct build_snapshots snapshots = {NULL};
     int status = access_require_role(r, SPACE_ROLE_OWNER, "delete the Space", err);
     if (!status) {
         status = check_no_build(r, uid, err);
@@ -193,14 +205,16 @@ static int delete_space(struct request *r, struct error *err)
     if (status) {
         return status;
     }
-    status = space_delete_with_content(store, uid, err);
+    status = space_delete_with_content(r->gateway, uid, &r->arena, &snapshots, err);
     if (!status) {
         status = store_commit(store, err);
     }
     if (status) {
         store_rollback(store);
+        return status;
     }
-    return status;
+    build_snapshots_delete(r->gateway, &snapshots);
+    return 0;
 }
 
 void space_delete_handle(struct request *r)

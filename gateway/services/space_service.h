@@ -2,6 +2,7 @@
 #define SERVICES_SPACE_SERVICE_H
 
 #include "gateway/request.h"
+#include "gateway/services/build_snapshot.h"
 #include "gateway/state/store.h"
 
 /* Cordium MainService: Spaces. */
@@ -17,7 +18,9 @@ int space_leave_resolve(struct request *r, struct error *err);
 void space_leave_handle(struct request *r);
 
 /* Removes a Space and everything in it but its Workspaces, which belong to their owners. Run it
- * inside a store transaction. */
-int space_delete_with_content(struct store *store, const char *space_uid, struct error *err);
+ * inside a store transaction; `snapshots` gets what build_snapshots_delete() is to take after the
+ * commit. */
+int space_delete_with_content(struct gateway *g, const char *space_uid, struct arena *arena,
+                              struct build_snapshots *snapshots, struct error *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "gateway/gateway.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
+#include "gateway/services/build_snapshot.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/names.h"
 #include "gateway/services/resource_write.h"
@@ -147,6 +148,30 @@ void template_get_handle(struct request *r)
     request_reply(r, r->touched.target);
 }
 
+/* The template and what its ready build left, or neither. */
+static int delete_with_build(struct request *r, const Cordium__Template *t, struct error *err)
+{
+    struct store *store = r->gateway->store;
+    struct build_snapshots snapshots = {NULL};
+    int status = store_begin(store, err);
+    if (status) {
+        return status;
+    }
+    status = build_snapshot_forget(r->gateway, t, &r->arena, &snapshots, err);
+    if (!status) {
+        status = store_delete(store, STORE_TEMPLATE, t->metadata->uid, err);
+    }
+    if (!status) {
+        status = store_commit(store, err);
+    }
+    if (status) {
+        store_rollback(store);
+        return status;
+    }
+    build_snapshots_delete(r->gateway, &snapshots);
+    return 0;
+}
+
 /* ADMIN may delete what he made, OWNER all. */
 static int delete_template(struct request *r, struct error *err)
 {
@@ -175,7 +200,7 @@ static int delete_template(struct request *r, struct error *err)
                          "The Template '%s' is being built: cancel its build first",
                          t->metadata->name);
     }
-    return store_delete(r->gateway->store, STORE_TEMPLATE, t->metadata->uid, err);
+    return delete_with_build(r, t, err);
 }
 
 void template_delete_handle(struct request *r)

@@ -167,7 +167,8 @@ static int check_user_is_free(struct request *r, const char *uid, struct error *
 }
 
 /* His own Spaces go; organization Spaces that he made stay with their other members. */
-static int delete_user_spaces(struct request *r, const char *uid, struct error *err)
+static int delete_user_spaces(struct request *r, const char *uid, struct build_snapshots *snapshots,
+                              struct error *err)
 {
     struct store_filter filter = {.owner_uid = uid,
                                   .states = UINT64_C(1) << CORDIUM__SPACE__STATUS__TYPE__USER,
@@ -175,13 +176,15 @@ static int delete_user_spaces(struct request *r, const char *uid, struct error *
     struct store_list spaces;
     int status = store_list_all(r->gateway->store, STORE_SPACE, &filter, &r->arena, &spaces, err);
     for (size_t i = 0; !status && i < spaces.count; i++) {
-        status = space_delete_with_content(r->gateway->store, resource_uid(spaces.items[i]), err);
+        status = space_delete_with_content(r->gateway, resource_uid(spaces.items[i]), &r->arena,
+                                           snapshots, err);
     }
     return status;
 }
 
 /* Credentials with their tokens, sessions with theirs, and what is only the user's. */
-static int delete_belongings(struct request *r, const char *uid, struct error *err)
+static int delete_belongings(struct request *r, const char *uid, struct build_snapshots *snapshots,
+                             struct error *err)
 {
     struct store *store = r->gateway->store;
     struct store_filter own = {.owner_uid = uid, .hidden = STORE_HIDDEN_AND_VISIBLE};
@@ -192,7 +195,7 @@ static int delete_belongings(struct request *r, const char *uid, struct error *e
             store_token_delete_subject(store, resource_uid(credentials.items[i]), UINT32_MAX, err);
     }
     if (!status) {
-        status = delete_user_spaces(r, uid, err);
+        status = delete_user_spaces(r, uid, snapshots, err);
     }
     if (!status) {
         status = session_delete_all(r->gateway, uid, NULL, &r->arena, err);
@@ -209,6 +212,7 @@ static int delete_user(struct request *r, struct error *err)
 {
     struct store *store = r->gateway->store;
     const char *uid = resource_uid(r->touched.target);
+    struct build_snapshots snapshots = {NULL};
     int status = check_user_is_free(r, uid, err);
     if (!status) {
         status = store_begin(store, err);
@@ -216,14 +220,16 @@ static int delete_user(struct request *r, struct error *err)
     if (status) {
         return status;
     }
-    status = delete_belongings(r, uid, err);
+    status = delete_belongings(r, uid, &snapshots, err);
     if (!status) {
         status = store_commit(store, err);
     }
     if (status) {
         store_rollback(store);
+        return status;
     }
-    return status;
+    build_snapshots_delete(r->gateway, &snapshots);
+    return 0;
 }
 
 void user_delete_handle(struct request *r)

@@ -71,6 +71,14 @@ int workspace_source_get_build(struct gateway *g, const char *template_uid, cons
     return get_source(g, key, arena, ret, err);
 }
 
+int workspace_source_forget_build(struct gateway *g, const char *template_uid, const char *build_id,
+                                  struct error *err)
+{
+    char key[SETTING_KEY_SIZE];
+    build_key(template_uid, build_id, key);
+    return store_setting_put(g->store, key, NULL, err);
+}
+
 int workspace_source_remember(struct workspace_run *run, struct error *err)
 {
     char key[SETTING_KEY_SIZE];

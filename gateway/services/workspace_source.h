@@ -33,5 +33,7 @@ int workspace_source_put_build(struct gateway *g, const char *template_uid, cons
 int workspace_source_get_build(struct gateway *g, const char *template_uid, const char *build_id,
                                struct arena *arena, struct workspace_source *ret,
                                struct error *err);
+int workspace_source_forget_build(struct gateway *g, const char *template_uid, const char *build_id,
+                                  struct error *err);
 
 #endif

@@ -22,6 +22,7 @@ struct marks {
     struct executor_uuid *storages;
     size_t storage_count;
     size_t room; /* of both lists */
+    bool has_failed;
 };
 
 static int grow(struct marks *m)
@@ -117,9 +118,15 @@ static int mark_templates(struct marks *m, struct error *err)
 static void mark_run(struct workspace_run *run, void *context)
 {
     struct marks *m = context;
-    if (run->image_id[0]) {
-        (void)mark_image(m, run->image_id);
+    if (run->image_id[0] && mark_image(m, run->image_id)) {
+        m->has_failed = true;
     }
+    /* Of an ephemeral workspace, and of a build between its sandbox's end and the snapshot. */
+    if (grow(m)) {
+        m->has_failed = true;
+        return;
+    }
+    m->storages[m->storage_count++] = run->storage;
 }
 
 /* A failure leaves everything as it is: what cannot be seen is not free. */
@@ -132,6 +139,9 @@ static int mark(struct marks *m, struct gateway *g, struct error *err)
     rc = rc ? rc : mark_templates(m, err);
     if (!rc) {
         workspace_table_each(g->workspaces, mark_run, m);
+    }
+    if (!rc && m->has_failed) {
+        rc = error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for what is in use");
     }
     return rc;
 }
