@@ -482,6 +482,73 @@ int spec_validate_workspace(const Cordium__Workspace__Spec *spec, struct error *
     return status ? status : spec_validate_vars(spec->n_vars, spec->vars, "spec.vars", err);
 }
 
+static int check_no_variable(const char *value, const char *field, struct error *err)
+{
+    return spec_has_variable(value)
+               ? spec_refuse(err, field, value, "holds '${{' that is not ${{ vars.NAME }}")
+               : 0;
+}
+
+/* Texts that are let through unchecked while they hold a variable must not hold one any more. */
+static int check_no_variables(const Cordium__Workspace__Spec *spec, struct error *err)
+{
+    const Cordium__Workspace__Spec__Image *image = spec->image;
+    int status = 0;
+    if (image && image->type_case == CORDIUM__WORKSPACE__SPEC__IMAGE__TYPE_REGISTRY) {
+        status = check_no_variable(image->registry->url, "spec.image.registry.url", err);
+    } else if (image && image->type_case == CORDIUM__WORKSPACE__SPEC__IMAGE__TYPE_GIT) {
+        status = check_no_variable(image->git->url, "spec.image.git.url", err);
+    } else if (image && image->type_case == CORDIUM__WORKSPACE__SPEC__IMAGE__TYPE_DOCKERFILE &&
+               image->dockerfile->type_case ==
+                   CORDIUM__WORKSPACE__SPEC__IMAGE__DOCKERFILE__TYPE_URL) {
+        status = check_no_variable(image->dockerfile->url, "spec.image.dockerfile.url", err);
+    }
+    if (!status && spec->repository) {
+        status = check_no_variable(spec->repository->url, "spec.repository.url", err);
+    }
+    for (size_t i = 0; !status && i < spec->n_additional_repositories; i++) {
+        const Cordium__Workspace__Spec__Repository *repository =
+            spec->additional_repositories[i]->repository;
+        struct spec_path at = spec_path("spec.additionalRepositories[%zu].repository.url", i);
+        status = repository ? check_no_variable(repository->url, at.text, err) : 0;
+    }
+    return status;
+}
+
+/* Lists may be as long as a template's and a workspace's together, texts as long as their variables
+ * made them; a text that became empty means "unset". What is refused here is what later steps rely
+ * on. */
+int spec_validate_merged(const Cordium__Workspace__Spec *spec, struct error *err)
+{
+    const Cordium__Workspace__Spec__Runtime *runtime = spec->runtime;
+    int status = check_no_variables(spec, err);
+    if (!status) {
+        status = check_image(spec->image, err);
+    }
+    if (!status) {
+        status = check_repository(spec->repository, "spec.repository", err);
+    }
+    if (!status) {
+        status =
+            check_additional(spec->n_additional_repositories, spec->additional_repositories, err);
+    }
+    if (status || !runtime) {
+        return status;
+    }
+    status = spec_check_count(runtime->n_tasks, TASK_COUNT_MAX, "spec.runtime.tasks", err);
+    for (size_t i = 0; !status && i < runtime->n_tasks; i++) {
+        status =
+            spec_check_working_dir(runtime->tasks[i]->working_dir,
+                                   spec_path("spec.runtime.tasks[%zu].workingDir", i).text, err);
+    }
+    if (!status) {
+        status = spec_validate_network(runtime->network, "spec.runtime.network", err);
+    }
+    return status ? status
+                  : spec_validate_mounts(runtime->n_volume_mounts, runtime->volume_mounts,
+                                         "spec.runtime.volumeMounts", err);
+}
+
 int spec_validate_template(const Cordium__Template__Spec *spec, struct error *err)
 {
     if (!spec) {

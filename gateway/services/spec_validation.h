@@ -12,6 +12,11 @@
 int spec_validate_workspace(const Cordium__Workspace__Spec *spec, struct error *err);
 int spec_validate_template(const Cordium__Template__Spec *spec, struct error *err);
 
+/* What a run is made of: the template's and the workspace's spec in one, variables replaced. Each
+ * part was valid by itself; the whole may have too many rules or mounts, or a URL that its
+ * variables made into something else. */
+int spec_validate_merged(const Cordium__Workspace__Spec *spec, struct error *err);
+
 /* PERMISSION_DENIED for limits on a USER space. */
 int spec_validate_space(const Cordium__Space__Spec *spec, bool is_organization, struct error *err);
 int spec_validate_user_config(const Cordium__UserConfig__Spec *spec, struct error *err);

@@ -16,6 +16,7 @@
 #include "gateway/services/exec_run.h"
 #include "gateway/services/image_builder.h"
 #include "gateway/services/limits.h"
+#include "gateway/services/spec_validation.h"
 #include "gateway/services/workspace_secret.h"
 #include "gateway/services/workspace_source.h"
 #include "gateway/services/workspace_spec.h"
@@ -90,6 +91,7 @@ static int prepare_spec(struct workspace_run *run, const struct workspace_start 
             : workspace_spec_merge(run->template_ ? run->template_->spec : NULL,
                                    start->workspace->spec, &run->spec_arena, &run->spec, err);
     rc = rc ? rc : workspace_spec_expand(run->spec, start->config, &run->spec_arena, err);
+    rc = rc ? rc : spec_validate_merged(run->spec, err);
     return rc ? rc : expand_tasks_around(run, err);
 }
 
@@ -184,7 +186,9 @@ static int store_beginning(struct workspace_run *run, const struct workspace_sta
 {
     struct store *store = run->gateway->store;
     struct workspace_change change;
-    int rc = store_begin(store, err);
+    /* A power cut ends the run and its session: an ephemeral workspace keeps nothing of it. */
+    bool is_transient = run->is_ephemeral && !start->is_new;
+    int rc = is_transient ? store_begin_transient(store, err) : store_begin(store, err);
     if (rc) {
         return rc;
     }

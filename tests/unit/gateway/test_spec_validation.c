@@ -203,6 +203,67 @@ START_TEST(a_cluster_config_needs_effects_and_conditions)
 }
 END_TEST
 
+/* The parts were valid by themselves; each case is the whole, with its variables replaced. */
+static const struct {
+    const char *json;
+    const char *refusal;
+} merged_cases[] = {
+    {"{}", NULL},
+    {"{\"image\":{\"registry\":{\"url\":\"python:3.13-slim\"}}}", NULL},
+    {"{\"image\":{\"registry\":{\"url\":\"--help\"}}}", "begins with '-'"},
+    {"{\"image\":{\"registry\":{\"url\":\"\"}}}", "spec.image.registry.url is empty"},
+    {"{\"image\":{\"registry\":{\"url\":\"a${{ b\"}}}", "spec.image.registry.url"},
+    {"{\"image\":{\"git\":{\"url\":\"ext::sh -c id ${{\"}}}", "spec.image.git.url"},
+    {"{\"repository\":{\"url\":\"ext::sh -c id\"}}", "is not an https:// URL"},
+    {"{\"repository\":{\"url\":\"ext::sh ${{ -c\"}}", "spec.repository.url"},
+    {"{\"repository\":{\"url\":\"https://h/a\",\"cloneOptions\":{\"branch\":\"-x\"}}}",
+     "spec.repository.cloneOptions.branch"},
+    {"{\"additionalRepositories\":[{\"name\":\"a\",\"repository\":{\"url\":\"-x${{\"}}]}",
+     "spec.additionalRepositories[0].repository.url"},
+    {"{\"runtime\":{\"tasks\":[{\"run\":\"x\",\"type\":\"PRE_STOP\",\"workingDir\":\"a\"}]}}",
+     "spec.runtime.tasks[0].workingDir"},
+    /* An unknown variable is empty text, and that is no reason to refuse. */
+    {"{\"runtime\":{\"envVars\":[{\"key\":\"A\",\"value\":\"\"}],"
+     "\"tasks\":[{\"run\":\"\",\"type\":\"PRE_STOP\"}]}}",
+     NULL},
+    {"{\"runtime\":{\"volumeMounts\":[{\"volumeRef\":{\"name\":\"v\"},\"mountPath\":\"/a\"},"
+     "{\"volumeRef\":{\"name\":\"w\"},\"mountPath\":\"/a/b\"}]}}",
+     "overlaps another mount"},
+};
+
+START_TEST(a_merged_spec_is_checked_as_a_whole)
+{
+    const ProtobufCMessage *m =
+        message(&cordium__workspace__spec__descriptor, merged_cases[_i].json);
+    memset(&err, 0, sizeof err);
+    int rc = spec_validate_merged((const void *)m, &err);
+    if (!merged_cases[_i].refusal) {
+        ck_assert_msg(rc == 0, "%s: %s", merged_cases[_i].json, err.text);
+        return;
+    }
+    ck_assert_msg(rc == -STATUS_INVALID_ARGUMENT && strstr(err.text, merged_cases[_i].refusal),
+                  "%s: %d %s", merged_cases[_i].json, rc, err.text);
+}
+END_TEST
+
+START_TEST(two_parts_of_40_rules_are_too_many)
+{
+    char json[8192];
+    size_t n =
+        (size_t)snprintf(json, sizeof json, "{\"runtime\":{\"network\":{\"egress\":{\"rules\":[");
+    for (int i = 0; i < 80; i++) {
+        n += (size_t)snprintf(json + n, sizeof json - n,
+                              "%s{\"action\":\"ALLOW\",\"cidrs\":[\"10.0.0.%d/32\"]}", i ? "," : "",
+                              i);
+    }
+    (void)snprintf(json + n, sizeof json - n, "]}}}}");
+    const ProtobufCMessage *m = message(&cordium__workspace__spec__descriptor, json);
+    ck_assert_int_eq(spec_validate_merged((const void *)m, &err), -STATUS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "spec.runtime.network.egress.rules has 80 entries"), "%s",
+                  err.text);
+}
+END_TEST
+
 static int count_name(void *arg, const char *value, struct error *e)
 {
     (void)e;
@@ -234,6 +295,9 @@ Suite *suite_spec_validation(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, a_spec_is_accepted_or_refused_by_field_and_value, 0,
                         (int)(sizeof cases / sizeof cases[0]));
+    tcase_add_loop_test(t, a_merged_spec_is_checked_as_a_whole, 0,
+                        (int)(sizeof merged_cases / sizeof merged_cases[0]));
+    tcase_add_test(t, two_parts_of_40_rules_are_too_many);
     tcase_add_test(t, a_dockerfile_has_at_most_5000_bytes);
     tcase_add_test(t, a_users_space_carries_no_limits);
     tcase_add_test(t, a_cluster_config_needs_effects_and_conditions);
