@@ -28,6 +28,7 @@ struct sql {
     size_t next_to_replace; /* when all slots are taken */
     uint64_t write_ns;
     uint64_t write_count;
+    bool is_sync_off;
 };
 
 static int sql_error(sqlite3 *handle, int code, const char *step, struct error *err)
@@ -299,6 +300,21 @@ struct str sql_column_blob(struct sql_statement *st, int index)
 int64_t sql_changes(const struct sql *db)
 {
     return sqlite3_changes64(db->handle);
+}
+
+int sql_set_sync(struct sql *db, bool is_on, struct error *err)
+{
+    if (db->is_sync_off != is_on) {
+        return 0;
+    }
+    int code = sqlite3_exec(db->handle,
+                            is_on ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
+                            NULL, NULL, NULL);
+    if (code != SQLITE_OK) {
+        return sql_error(db->handle, code, "set synchronous", err);
+    }
+    db->is_sync_off = !is_on;
+    return 0;
 }
 
 bool sql_in_transaction(const struct sql *db)

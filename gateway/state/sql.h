@@ -58,6 +58,10 @@ struct str sql_column_blob(struct sql_statement *st, int index);
 int64_t sql_changes(const struct sql *db);
 bool sql_in_transaction(const struct sql *db);
 
+/* Whether commits wait until they are on the disk; they do after sql_open(). Not inside of a
+ * transaction. */
+int sql_set_sync(struct sql *db, bool is_on, struct error *err);
+
 /* Time spent in sql_run() and sql_finish(), and how often such a call ended outside of a
  * transaction, which is when the disk is waited for. */
 void sql_write_time(const struct sql *db, uint64_t *ret_ns, uint64_t *ret_count);

@@ -148,9 +148,28 @@ int store_begin(struct store *store, struct error *err)
     return sql_run(store->db, "BEGIN IMMEDIATE", err);
 }
 
+int store_begin_transient(struct store *store, struct error *err)
+{
+    if (sql_in_transaction(store->db)) {
+        return error_set(err, STATUS_INTERNAL, "the store is in a transaction already");
+    }
+    int status = sql_set_sync(store->db, false, err);
+    if (status == 0) {
+        status = sql_run(store->db, "BEGIN IMMEDIATE", err);
+    }
+    if (status < 0) {
+        (void)sql_set_sync(store->db, true, NULL);
+    }
+    return status;
+}
+
 int store_commit(struct store *store, struct error *err)
 {
-    return sql_run(store->db, "COMMIT", err);
+    int status = sql_run(store->db, "COMMIT", err);
+    if (status == 0) {
+        status = sql_set_sync(store->db, true, err);
+    }
+    return status;
 }
 
 void store_rollback(struct store *store)
@@ -158,4 +177,5 @@ void store_rollback(struct store *store)
     if (sql_in_transaction(store->db)) {
         (void)sql_run(store->db, "ROLLBACK", NULL); /* closing the file would do the same */
     }
+    (void)sql_set_sync(store->db, true, NULL);
 }

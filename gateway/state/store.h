@@ -81,6 +81,11 @@ struct store_write_time store_write_time(const struct store *store);
 
 /* Groups writes: all or nothing. A begin inside a begin is an INTERNAL error. */
 int store_begin(struct store *store, struct error *err);
+
+/* The same for what a power cut makes untrue anyway, such as that a workspace runs: the commit does
+ * not wait for the disk. The death of the process loses nothing; a power cut may lose it, and then
+ * nothing that was committed before it. */
+int store_begin_transient(struct store *store, struct error *err);
 int store_commit(struct store *store, struct error *err);
 void store_rollback(struct store *store); /* without a begin: nothing happens */
 
