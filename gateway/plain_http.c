@@ -1,8 +1,12 @@
 #include "gateway/plain_http.h"
 
+#include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_record.h"
 #include "gateway/edge/server.h"
 #include "gateway/gateway.h"
 #include "gateway/services/auth_service.h"
+
+enum { RECORD_MAX_BYTES = 64 * 1024 };
 
 static void serve_token(struct gateway *g, struct call *call, struct str body)
 {
@@ -16,6 +20,31 @@ static void serve_health(struct gateway *g, struct call *call, struct str body)
     bool is_draining = edge_server_is_draining(g->edge);
     call_http_reply(call, is_draining ? 503 : 200, "text/plain",
                     is_draining ? STR("draining\n") : STR("ok\n"));
+}
+
+void plain_http_refused(void *owner, const struct call_refusal *refusal)
+{
+    struct gateway *g = owner;
+    struct buf line;
+    buf_init(&line, RECORD_MAX_BYTES);
+    audit_record_refused(g, refusal, &line);
+    (void)audit_log_append(g->audit, &line, NULL, NULL);
+    buf_free(&line);
+}
+
+static void refuse_method(struct gateway *g, struct call *call, struct str method)
+{
+    const struct call_refusal refusal = {
+        .origin = call_origin(call),
+        .method = method,
+        .path = call_path(call),
+        .user_agent = call_header(call, "user-agent"),
+        .protocol = call_protocol(call),
+        .http_status = 405,
+        .reason = "METHOD_NOT_ALLOWED",
+    };
+    plain_http_refused(g, &refusal);
+    call_http_reply(call, 405, "text/plain", STR("method not allowed\n"));
 }
 
 bool plain_http_request(void *owner, struct call *call, struct str method, struct str path,
@@ -32,7 +61,7 @@ bool plain_http_request(void *owner, struct call *call, struct str method, struc
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         if (str_is(path, routes[i].path)) {
             if (!str_is(method, routes[i].method)) {
-                call_http_reply(call, 405, "text/plain", STR("method not allowed\n"));
+                refuse_method(owner, call, method);
             } else {
                 routes[i].serve(owner, call, body);
             }

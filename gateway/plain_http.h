@@ -10,4 +10,8 @@
 bool plain_http_request(void *owner, struct call *call, struct str method, struct str path,
                         struct str body);
 
+/* Writes down a request that was refused before it meant anything. `owner` is the struct gateway.
+ * The refusal does not wait for the line: nothing is done in either case. */
+void plain_http_refused(void *owner, const struct call_refusal *refusal);
+
 #endif

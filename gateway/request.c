@@ -363,6 +363,25 @@ static void request_writable(void *state)
     }
 }
 
+/* Why there was no decision. */
+static void describe_early_end(struct request *r, enum call_end end, struct error *err)
+{
+    switch (end) {
+    case CALL_END_FINISHED:
+        r->decision.reason_type = "MALFORMED";
+        error_set(err, STATUS_INVALID_ARGUMENT, "the message could not be read");
+        return;
+    case CALL_END_DEADLINE:
+        r->decision.reason_type = "DEADLINE";
+        error_set(err, STATUS_DEADLINE_EXCEEDED, "the deadline passed before the decision");
+        return;
+    case CALL_END_CANCELLED:
+        break;
+    }
+    r->decision.reason_type = "CANCELLED";
+    error_set(err, STATUS_CANCELLED, "the client went away before the decision");
+}
+
 /* A call that ends before its decision line was due still leaves one. */
 static void record_end(struct request *r, enum call_end end)
 {
@@ -370,8 +389,7 @@ static void record_end(struct request *r, enum call_end end)
     buf_init(&line, RECORD_MAX_BYTES);
     if (!r->is_recorded && r->stage < STAGE_RECORD) {
         struct error err;
-        error_set(&err, STATUS_CANCELLED, "the client went away before the decision");
-        r->decision.reason_type = "CANCELLED";
+        describe_early_end(r, end, &err);
         audit_record_decision(r, &err, &line);
         (void)audit_log_append(r->gateway->audit, &line, NULL, NULL);
     } else if (r->is_handled && r->method->audit != METHOD_AUDIT_READ) {
@@ -529,4 +547,5 @@ const struct call_events request_events = {
     .gone = request_gone,
     .http = plain_http_request,
     .kind = request_kind,
+    .refused = plain_http_refused,
 };

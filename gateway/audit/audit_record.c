@@ -428,7 +428,7 @@ static void put_http_common(struct json_out *j, const struct gateway *g,
     json_end_object(j);
 }
 
-static void put_http_info(struct json_out *j, const struct audit_http *facts)
+static void put_http_info(struct json_out *j, struct str method, struct str path, int http_status)
 {
     json_key(j, "info");
     json_begin_object(j);
@@ -436,12 +436,12 @@ static void put_http_info(struct json_out *j, const struct audit_http *facts)
     json_begin_object(j);
     json_key(j, "request");
     json_begin_object(j);
-    put_text(j, "method", str_from(facts->method));
-    put_text(j, "path", str_from(facts->path));
+    put_text(j, "method", method);
+    put_text(j, "path", path);
     json_end_object(j);
     json_key(j, "response");
     json_begin_object(j);
-    json_member_int(j, "code", facts->http_status);
+    json_member_int(j, "code", http_status);
     json_end_object(j);
     json_end_object(j);
     json_end_object(j);
@@ -461,7 +461,7 @@ void audit_record_http(const struct gateway *g, const struct call *call,
     json_key(&j, "entry");
     json_begin_object(&j);
     put_http_common(&j, g, facts);
-    put_http_info(&j, facts);
+    put_http_info(&j, str_from(facts->method), str_from(facts->path), facts->http_status);
     json_end_object(&j);
     json_key(&j, "cordium");
     json_begin_object(&j);
@@ -471,6 +471,37 @@ void audit_record_http(const struct gateway *g, const struct call *call,
         put_text(&j, "peer", str_from(call_origin(call)->peer));
         put_text(&j, "userAgent", call_header(call, "user-agent"));
     }
+    end_entry(&j);
+}
+
+void audit_record_refused(const struct gateway *g, const struct call_refusal *refusal,
+                          struct buf *out)
+{
+    const struct audit_http facts = {.reason_type = refusal->reason};
+    struct json_out j = json_out_to(out);
+    begin_record(&j, "core/v1", "AccessLog");
+    json_key(&j, "metadata");
+    json_begin_object(&j);
+    put_id(&j);
+    put_time(&j, "createdAt", gateway_wall_ns(g));
+    json_end_object(&j);
+    json_key(&j, "entry");
+    json_begin_object(&j);
+    put_http_common(&j, g, &facts);
+    put_http_info(&j, refusal->method, refusal->path, refusal->http_status);
+    json_end_object(&j);
+    json_key(&j, "cordium");
+    json_begin_object(&j);
+    json_member_string(&j, "event", "DECISION");
+    if (refusal->status) {
+        json_key(&j, "refusal");
+        json_begin_object(&j);
+        json_member_string(&j, "code", status_name(refusal->status));
+        json_end_object(&j);
+    }
+    put_text(&j, "peer", str_from(refusal->origin->peer));
+    put_text(&j, "protocol", str_from(refusal->protocol));
+    put_text(&j, "userAgent", refusal->user_agent);
     end_entry(&j);
 }
 

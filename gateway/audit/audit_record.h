@@ -37,6 +37,11 @@ struct audit_http {
 void audit_record_http(const struct gateway *g, const struct call *call,
                        const struct audit_http *facts, struct buf *out);
 
+/* A request that the edge refused by itself, before it meant anything: a wrong HTTP method or
+ * content type, headers that are too large, a head that cannot be read … */
+void audit_record_refused(const struct gateway *g, const struct call_refusal *refusal,
+                          struct buf *out);
+
 /* Start and stop of a daemon. event: "START", "STOP"; detail may be NULL. */
 void audit_record_daemon(const char *event, const char *version, const char *config_sha256,
                          const char *detail, int64_t wall_ns, struct buf *out);

@@ -89,9 +89,33 @@ static bool keeps_spare(const struct edge_server *server)
 #endif
 }
 
+void call_tell_refused(struct call *call, int http_status, int status, const char *reason)
+{
+    struct edge_server *server = call->connection->server;
+    if (call->was_refused || !server->events->refused) {
+        return;
+    }
+    call->was_refused = true;
+    const struct call_refusal refusal = {
+        .origin = &call->connection->origin,
+        .method = call->method,
+        .path = call->path,
+        .user_agent = call_header(call, "user-agent"),
+        .protocol = call_protocol(call),
+        .http_status = http_status,
+        .status = status,
+        .reason = reason,
+    };
+    server->events->refused(server->owner, &refusal);
+}
+
 void call_close(struct call *call, enum call_end end)
 {
     struct edge_server *server = call->connection->server;
+    if (!call->was_offered && call->path.len > 0) {
+        /* Not one of ours: the library reset the stream, RFC 9113 §8.1.1. */
+        call_tell_refused(call, 0, 0, "MALFORMED");
+    }
     call->is_finished = true;
     tell_gone(call, end);
     timer_set_remove(&server->timers, &call->deadline);

@@ -44,6 +44,19 @@ struct call_origin {
     bool is_tls;
 };
 
+/* A request that the edge answers by itself. Texts are borrowed until the function returns, and
+ * empty where the request did not come that far. */
+struct call_refusal {
+    const struct call_origin *origin;
+    struct str method;
+    struct str path;
+    struct str user_agent;
+    const char *protocol; /* as call_protocol() */
+    int http_status;      /* of the answer; 0: the stream was reset */
+    int status;           /* of the answer in an RPC protocol, one of enum status; else 0 */
+    const char *reason;   /* "HEADERS_TOO_LARGE", "BAD_TIMEOUT" … for the audit log */
+};
+
 struct call_events {
     /* Headers are complete. Returns the state pointer for the later events, or NULL after
      * it has finished the call itself: then no event follows, not even `gone`. */
@@ -64,6 +77,8 @@ struct call_events {
     /* Optional. What the method at that path takes and gives: lets the edge refuse a second message
      * to a unary method, or a Connect content type of the wrong kind. */
     enum call_kind (*kind)(void *owner, struct str path);
+    /* Optional. The edge refuses a request: no other event came or will come for it. */
+    void (*refused)(void *owner, const struct call_refusal *refusal);
 };
 
 enum {

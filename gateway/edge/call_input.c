@@ -77,6 +77,19 @@ static bool choose_protocol(struct call *call)
     return true;
 }
 
+static void refuse_http(struct call *call, int http_status, const char *reason)
+{
+    call_tell_refused(call, http_status, 0, reason);
+    call_refuse_http(call, http_status, NULL, NULL);
+}
+
+static void refuse_rpc(struct call *call, int status, const char *reason, const char *text)
+{
+    bool is_unary = call->protocol == &connect_unary_protocol;
+    call_tell_refused(call, is_unary ? connect_http_status(status) : 200, status, reason);
+    call_finish(call, status, text);
+}
+
 /* False when the call was answered. */
 static bool apply_encodings(struct call *call)
 {
@@ -85,9 +98,10 @@ static bool apply_encodings(struct call *call)
     call->gzip_request = header_text_is_nocase(encoding, "gzip");
     if (encoding.len > 0 && !call->gzip_request && !header_text_is_nocase(encoding, "identity")) {
         call_add_header(call, call->protocol->accept_encoding, STR("identity,gzip"));
-        call_finish_format(call, STATUS_UNIMPLEMENTED,
-                           "compression '%.32s' is not supported: use identity or gzip",
-                           encoding.ptr);
+        refuse_rpc(call, STATUS_UNIMPLEMENTED, "UNKNOWN_COMPRESSION",
+                   call_text(call, "compression '%.*s' is not supported: use identity or gzip",
+                             (int)(encoding.len < 32 ? encoding.len : 32), encoding.ptr)
+                       .ptr);
         return false;
     }
     /* As the client does: who compresses its requests wants compressed answers. */
@@ -103,12 +117,12 @@ static bool apply_timeout(struct call *call)
     }
     uint64_t timeout_ns;
     if (!call->protocol->parse_timeout(h->value, &timeout_ns)) {
-        call_finish_format(call, STATUS_INVALID_ARGUMENT, "header %s is malformed",
-                           call->protocol->timeout);
+        refuse_rpc(call, STATUS_INVALID_ARGUMENT, "BAD_TIMEOUT",
+                   call_text(call, "header %s is malformed", call->protocol->timeout).ptr);
         return false;
     }
     if (timeout_ns == 0) {
-        call_finish(call, STATUS_DEADLINE_EXCEEDED, "the call's deadline passed");
+        refuse_rpc(call, STATUS_DEADLINE_EXCEEDED, "DEADLINE", "the call's deadline passed");
         return false;
     }
     struct edge_server *server = call->connection->server;
@@ -124,7 +138,7 @@ void call_begin(struct call *call)
 {
     struct edge_server *server = call->connection->server;
     if (call->headers_too_large) {
-        call_refuse_http(call, 431, NULL, NULL);
+        refuse_http(call, 431, "HEADERS_TOO_LARGE");
         return;
     }
     if (!is_rpc_path(call->path)) {
@@ -132,13 +146,15 @@ void call_begin(struct call *call)
         return;
     }
     if (!str_is(call->method, "POST")) {
-        call_refuse_http(call, 405, "allow", "POST");
+        call_add_header(call, "allow", STR("POST"));
+        refuse_http(call, 405, "METHOD_NOT_ALLOWED");
         return;
     }
     call->kind =
         server->events->kind ? server->events->kind(server->owner, call->path) : CALL_KIND_ANY;
     if (!choose_protocol(call)) {
-        call_refuse_http(call, 415, "accept-post", accept_post);
+        call_add_header(call, "accept-post", str_from(accept_post));
+        refuse_http(call, 415, "UNKNOWN_CONTENT_TYPE");
         return;
     }
     if (!apply_encodings(call) || !apply_timeout(call)) {
@@ -270,7 +286,7 @@ static void input_body(struct call *call, struct str bytes)
         call_finish_format(call, STATUS_RESOURCE_EXHAUSTED, "message is over the limit of %d bytes",
                            CALL_MESSAGE_MAX_BYTES);
     } else {
-        call_refuse_http(call, 413, NULL, NULL);
+        refuse_http(call, 413, "BODY_TOO_LARGE");
     }
 }
 
@@ -305,7 +321,7 @@ static void deliver_http(struct call *call)
     call->body_delivered = true;
     if (!server->events->http ||
         !server->events->http(server->owner, call, call->method, call->path, buf_str(&call->in))) {
-        call_refuse_http(call, 404, NULL, NULL);
+        refuse_http(call, 404, "NOT_FOUND");
     } else if (!call->is_finished && !call->state) {
         call_refuse_http(call, 500, NULL, NULL);
     }

@@ -101,6 +101,7 @@ struct call {
     const struct header *wire_trailers; /* as they go out, once finished */
     size_t wire_trailer_count;
 
+    bool was_refused;    /* `refused` was called */
     bool was_offered;    /* `begin` was called, or the request is plain HTTP and awaits its body */
     bool is_finished;    /* the answer is decided; nothing more is delivered but `gone` */
     bool is_gone;        /* `gone` was delivered */
@@ -161,6 +162,9 @@ void call_finish_format(struct call *call, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 struct str call_text(struct call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Delivers `refused`, once, unless the call was offered to the request layer. */
+void call_tell_refused(struct call *call, int http_status, int status, const char *reason);
 
 /* NULL when absent. */
 const struct header *call_find_header(const struct call *call, const char *name);

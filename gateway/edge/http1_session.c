@@ -178,9 +178,26 @@ const struct call_transport http1_transport = {
 
 /* ---- the request ---- */
 
+/* A head that cannot be read never becomes a call. */
+static void tell_refused(struct http1_session *s, int status)
+{
+    struct edge_server *server = s->connection->server;
+    if (s->call || !server->events->refused) {
+        return; /* the call's own end tells */
+    }
+    const struct call_refusal refusal = {
+        .origin = &s->connection->origin,
+        .protocol = "http",
+        .http_status = status,
+        .reason = status == 431 ? "HEADERS_TOO_LARGE" : "MALFORMED",
+    };
+    server->events->refused(server->owner, &refusal);
+}
+
 static void refuse(struct http1_session *s, int status)
 {
     struct buf *out = connection_out(s->connection);
+    tell_refused(s, status);
     /* In the middle of an answer there is no place for another one. */
     if (!s->call || !s->call->has_head) {
         buf_printf(out, "HTTP/1.1 %d %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", status,

@@ -226,9 +226,11 @@ static int on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint
     } else if (name_len > 0 && name[0] != ':') {
         call_take_header(call, n, v);
     }
-    return call->request_header_bytes > HEADER_DROP_FACTOR * CALL_REQUEST_HEADER_BYTES_MAX
-               ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE
-               : 0;
+    if (call->request_header_bytes <= HEADER_DROP_FACTOR * CALL_REQUEST_HEADER_BYTES_MAX) {
+        return 0;
+    }
+    call_tell_refused(call, 0, 0, "HEADERS_TOO_LARGE");
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
 /* Takes one token for a call that was cancelled before it was answered; false when none is left. */
