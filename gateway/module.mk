@@ -36,7 +36,7 @@ $(API_OBJECTS): $(OUT)/%.o: $(OUT)/%.c
 $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/*.c gateway/*/*.c tests/unit/gateway/*.c tests/fuzz/*.c tests/tools/*.c)): | $(API_STAMP)
 
 GATEWAY_SOURCES := $(filter-out gateway/main.c,$(wildcard gateway/*.c gateway/edge/*.c gateway/identity/*.c \
-	gateway/rpc/*.c gateway/authorize/*.c gateway/audit/*.c gateway/services/*.c gateway/state/*.c gateway/text/*.c))
+	gateway/rpc/*.c gateway/authorize/*.c gateway/policyfile/*.c gateway/audit/*.c gateway/services/*.c gateway/state/*.c gateway/text/*.c))
 GATEWAY_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(GATEWAY_SOURCES))
 GATEWAY_LIBS := -lprotobuf-c -lnghttp2 -lssl -lcrypto -luv -lsqlite3 -lyaml -lcjson -lcurl -lseccomp -lcap -lz
 
@@ -57,8 +57,13 @@ CODEC_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/rpc/schema.c gatew
 $(OUT)/libcodec.a: $(CODEC_OBJECTS) $(API_OBJECTS) $(BASE_OBJECTS)
 
 CLI_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/cli/*.c))
-CLI_LIBS := -lprotobuf-c -lyaml -lcurl -lm
-CLI_INPUTS := $(CLI_OBJECTS) $(OUT)/libcodec.a $(OUT)/libproc.a
+CLI_LIBS := -lprotobuf-c -lyaml -lcurl $(POLICY_LIBS)
+# What the client needs to judge policy files without a server.
+POLICYFILE_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/policyfile/*.c) gateway/state/store_kind.c \
+	$(addprefix gateway/authorize/,ctx_schema.c message_view.c policy_source_of.c system_policies.c text_diff.c) \
+	gateway/audit/wall_time.c)
+$(OUT)/libpolicyfile.a: $(POLICYFILE_OBJECTS)
+CLI_INPUTS := $(CLI_OBJECTS) $(OUT)/libpolicyfile.a $(OUT)/libcodec.a $(OUT)/libproc.a $(OUT)/libpolicy.a
 
 $(OUT)/cordium: $(CLI_INPUTS)
 	$(CC) $(LDFLAGS) $(CLI_INPUTS) $(CLI_LIBS) -o $@

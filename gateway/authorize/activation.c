@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "gateway/audit/hex.h"
+#include "gateway/authorize/ctx_members.h"
 #include "gateway/authorize/message_view.h"
 #include "policy/base/utf8.h"
 
@@ -427,72 +428,18 @@ MEMBER(make_run_limits)
     return 1;
 }
 
-#define NAMED(text_, make_)                                                                        \
-    {                                                                                              \
-        {text_, sizeof(text_) - 1}, make_                                                          \
-    }
+#define NAMED(text_, make_, kind_, of_, presence_) {{text_, sizeof(text_) - 1}, make_},
 
-static const struct member root_members[] = {
-    NAMED("user", make_user),           NAMED("session", make_session),
-    NAMED("groups", make_groups),       NAMED("service", make_service),
-    NAMED("namespace", make_namespace), NAMED("request", make_request),
-    NAMED("space", make_space),         NAMED("template", make_template),
-    NAMED("workspace", make_workspace), NAMED("run", make_run),
-};
-static const struct member service_members[] = {
-    NAMED("apiVersion", make_api_version),
-    NAMED("kind", make_kind_service),
-    NAMED("metadata", make_service_metadata),
-    NAMED("spec", make_service_spec),
-};
-static const struct member service_metadata_members[] = {
-    NAMED("name", make_service_name),
-    NAMED("isSystem", make_true),
-};
-static const struct member service_spec_members[] = {
-    NAMED("mode", make_mode),
-    NAMED("isPublic", make_true),
-    NAMED("isTLS", make_true),
-};
-static const struct member namespace_members[] = {
-    NAMED("apiVersion", make_api_version),
-    NAMED("kind", make_kind_namespace),
-    NAMED("metadata", make_namespace_metadata),
-};
-static const struct member namespace_metadata_members[] = {
-    NAMED("name", make_namespace_name),
-    NAMED("isSystem", make_true),
-};
-static const struct member request_members[] = {
-    NAMED("ip", make_ip),
-    NAMED("grpc", make_grpc),
-    NAMED("http", make_http),
-    NAMED("body", make_body),
-};
-static const struct member grpc_members[] = {
-    NAMED("service", make_grpc_service),
-    NAMED("serviceFullName", make_grpc_service_full),
-    NAMED("package", make_grpc_package),
-    NAMED("method", make_grpc_method),
-    NAMED("http", make_http),
-};
-static const struct member http_members[] = {
-    NAMED("method", make_http_method), NAMED("path", make_http_path),
-    NAMED("host", make_http_host),     NAMED("scheme", make_http_scheme),
-    NAMED("headers", make_headers),
-};
-static const struct member run_members[] = {
-    NAMED("command", make_command),
-    NAMED("sha256", make_run_sha256),
-    NAMED("size", make_run_size),
-    NAMED("user", make_run_user),
-    NAMED("isRoot", make_run_is_root),
-    NAMED("env", make_run_env),
-    NAMED("workingDir", make_run_working_dir),
-    NAMED("hasStdin", make_run_has_stdin),
-    NAMED("isTerminal", make_run_is_terminal),
-    NAMED("limits", make_run_limits),
-};
+static const struct member root_members[] = {CTX_ROOT(NAMED)};
+static const struct member service_members[] = {CTX_SERVICE(NAMED)};
+static const struct member service_metadata_members[] = {CTX_SERVICE_METADATA(NAMED)};
+static const struct member service_spec_members[] = {CTX_SERVICE_SPEC(NAMED)};
+static const struct member namespace_members[] = {CTX_NAMESPACE(NAMED)};
+static const struct member namespace_metadata_members[] = {CTX_NAMESPACE_METADATA(NAMED)};
+static const struct member request_members[] = {CTX_REQUEST(NAMED)};
+static const struct member grpc_members[] = {CTX_GRPC(NAMED)};
+static const struct member http_members[] = {CTX_HTTP(NAMED)};
+static const struct member run_members[] = {CTX_RUN(NAMED)};
 
 /* The edge finds headers by name and does not list them, so these are the ones that are listed. */
 static const char *const listed_headers[] = {

@@ -65,6 +65,11 @@ static bool set_text(struct arguments *a, int key, const char *text)
         {OPT_USER, &a->user},
         {OPT_ROLE, &a->role},
         {OPT_VALUE, &a->value},
+        {OPT_METHOD, &a->method},
+        {OPT_SESSION, &a->session},
+        {OPT_BODY, &a->body},
+        {OPT_TEST, &a->test},
+        {OPT_NOW, &a->now},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].key == key) {
@@ -96,6 +101,9 @@ static bool set_switch(struct arguments *a, int key)
         {OPT_READ_ONLY, &a->read_only},
         {OPT_NO_NETWORK, &a->no_network},
         {OPT_CORDIUM, &a->cordium_config},
+        {OPT_STRICT, &a->is_strict},
+        {OPT_UPDATE, &a->update},
+        {OPT_ALL, &a->show_all},
     };
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
         if (switches[i].key == key) {
@@ -124,6 +132,7 @@ static bool set_list_or_number(struct arguments *a, int key, const char *text,
                        : key == OPT_STORAGE        ? &a->storage
                        : key == OPT_PAGE           ? &a->page
                        : key == OPT_ITEMS_PER_PAGE ? &a->items_per_page
+                       : key == OPT_AUDIT_LINES    ? &a->audit_lines
                                                    : NULL;
     if (number) {
         *number = parse_number(text, state);
@@ -171,11 +180,22 @@ static error_t parse_one(int key, char *text, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-static void check_output(const struct arguments *a, const char *program)
+/* Programs and CI services read findings about policies in two more forms. */
+static void check_output(const struct command *command, const struct arguments *a,
+                         const char *program)
 {
-    const char *o = a->output;
-    if (o && strcmp(o, "table") != 0 && strcmp(o, "json") != 0 && strcmp(o, "yaml") != 0) {
-        fprintf(stderr, "%s: output format '%s' is unknown; use table, json or yaml\n", program, o);
+    static const char *const common[] = {"table", "json", "yaml", NULL};
+    static const char *const findings[] = {"text", "json", "sarif", NULL};
+    bool is_findings = strcmp(command->name, "policy check") == 0;
+    const char *const *formats = is_findings ? findings : common;
+    for (size_t i = 0; a->output && formats[i]; i++) {
+        if (strcmp(a->output, formats[i]) == 0) {
+            return;
+        }
+    }
+    if (a->output) {
+        fprintf(stderr, "%s: output format '%s' is unknown; use %s, %s or %s\n", program, a->output,
+                formats[0], formats[1], formats[2]);
         exit(EXIT_USAGE);
     }
 }
@@ -200,5 +220,5 @@ void arguments_parse(const struct command *command, const char *program, int arg
     argp_err_exit_status = EXIT_USAGE;
     unsigned flags = command->plain_after ? ARGP_IN_ORDER : 0;
     (void)argp_parse(&own, argc, argv, flags, NULL, &p);
-    check_output(ret, program);
+    check_output(command, ret, program);
 }

@@ -25,7 +25,10 @@ struct arguments {
     uint32_t cpu, memory, storage;
     uint32_t page, items_per_page;
     bool is_ephemeral, remove_after, as_root, no_stdin, is_recursive, is_dry_run, prune, detach,
-        cancel, no_wait, timestamps, start, read_only, cordium_config, no_network;
+        cancel, no_wait, timestamps, start, read_only, cordium_config, no_network, is_strict,
+        update, show_all;
+    const char *method, *session, *body, *test, *now;
+    uint32_t audit_lines;
     struct argument_list words; /* positional */
 };
 
@@ -68,6 +71,15 @@ enum {
     OPT_READ_ONLY,
     OPT_NO_NETWORK,
     OPT_CORDIUM,
+    OPT_STRICT,
+    OPT_UPDATE,
+    OPT_ALL,
+    OPT_METHOD,
+    OPT_SESSION,
+    OPT_BODY,
+    OPT_TEST,
+    OPT_NOW,
+    OPT_AUDIT_LINES,
 };
 
 /* Entries for struct argp_option tables. */

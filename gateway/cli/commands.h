@@ -9,6 +9,7 @@ extern const struct command workspace_commands[];
 extern const struct command build_commands[];
 extern const struct command copy_commands[];
 extern const struct command apply_commands[];
+extern const struct command policy_commands[];
 extern const struct command session_commands[];
 
 #endif

@@ -73,3 +73,52 @@ int yaml_folder_read(const char *path, struct arena *arena, struct str *ret, str
     }
     return local_file_read(path, arena, ret, err);
 }
+
+/* The next YAML file of a walk: 1, 0 at the end, or a negative status. */
+static int next_file(FTS *walk, struct arena *arena, const char **ret_path, struct str *ret,
+                     struct error *err)
+{
+    FTSENT *e;
+    while ((e = fts_read(walk))) {
+        if (e->fts_info == FTS_ERR || e->fts_info == FTS_DNR) {
+            return error_set_errno(err, STATUS_INVALID_ARGUMENT, e->fts_errno, "cannot read '%s'",
+                                   e->fts_path);
+        }
+        if (e->fts_info == FTS_F && is_yaml(e->fts_name)) {
+            *ret_path = arena_strdup(arena, e->fts_path);
+            if (!*ret_path) {
+                return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+            }
+            int rc = local_file_read(e->fts_accpath, arena, ret, err);
+            return rc ? rc : 1;
+        }
+    }
+    return 0;
+}
+
+int yaml_folder_visit(const char *path,
+                      int (*visit)(void *arg, const char *path, struct str text, struct error *err),
+                      void *arg, struct arena *arena, struct error *err)
+{
+    struct stat st;
+    struct str text;
+    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        int rc = local_file_read(path, arena, &text, err);
+        return rc ? rc : visit(arg, path, text, err);
+    }
+    char *paths[] = {(char *)(uintptr_t)path, NULL};
+    FTS *walk = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, compare);
+    if (!walk) {
+        return error_set_errno(err, STATUS_INVALID_ARGUMENT, errno, "cannot open '%s'", path);
+    }
+    const char *file = path;
+    int rc;
+    while ((rc = next_file(walk, arena, &file, &text, err)) == 1) {
+        rc = visit(arg, file, text, err);
+        if (rc) {
+            break;
+        }
+    }
+    (void)fts_close(walk);
+    return rc;
+}

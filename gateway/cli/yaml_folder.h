@@ -9,4 +9,10 @@
  * in order of their names, joined as documents of one stream. */
 int yaml_folder_read(const char *path, struct arena *arena, struct str *ret, struct error *err);
 
+/* Each file of a folder by itself, or the one file ("-": standard input). `path` and `text` live in
+ * the arena. A visitor's negative status ends it. */
+int yaml_folder_visit(const char *path,
+                      int (*visit)(void *arg, const char *path, struct str text, struct error *err),
+                      void *arg, struct arena *arena, struct error *err);
+
 #endif

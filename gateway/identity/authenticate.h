@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "gateway/authorize/system_policies.h"
 #include "gateway/request.h"
 #include "policy/base/status.h"
 
@@ -31,7 +32,5 @@ bool actor_is_admin(const struct actor *actor);
  * code in a sandbox has its owner's session, but never his power over users and policies. */
 int admin_require(const struct request *r, struct error *err);
 
-#define ADMIN_POLICY_NAME "cluster-admin"
-#define ADMIN_API_POLICY_NAME "octelium-api-full-access"
 
 #endif

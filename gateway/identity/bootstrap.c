@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "gateway/authorize/system_policies.h"
 #include "gateway/identity/authenticate.h"
 #include "gateway/identity/credential.h"
 #include "gateway/identity/session.h"
@@ -12,42 +13,16 @@
 
 enum { BOOTSTRAP_ARENA_BYTES = 512 * 1024 * 1024 };
 
-/* What a new store holds, as the API writes it; is_system keeps the policies as they are. The
- * ClusterConfig of Cordium lets everybody own organization spaces, as a fresh install of the
- * original does. */
-static const struct {
+/* What a new store holds beside the system's policies, as the API writes it. The ClusterConfig of
+ * Cordium lets everybody own organization spaces, as a fresh install of the original does. */
+struct initial {
     enum store_kind kind;
     const char *name;
     const char *json;
-    bool is_system;
-} initial[] = {
-    {STORE_POLICY, "allow-all",
-     "{\"metadata\":{\"description\":\"Allows every request that nothing denies\"},"
-     "\"spec\":{\"rules\":[{\"name\":\"allow\",\"effect\":\"ALLOW\","
-     "\"condition\":{\"matchAny\":true}}]}}",
-     true},
-    {STORE_POLICY, "deny-all",
-     "{\"metadata\":{\"description\":\"Denies every request\"},"
-     "\"spec\":{\"rules\":[{\"name\":\"deny\",\"effect\":\"DENY\","
-     "\"condition\":{\"matchAny\":true}}]}}",
-     true},
-    {STORE_POLICY, ADMIN_POLICY_NAME,
-     "{\"metadata\":{\"description\":\"Makes whoever it is attached to an administrator\"},"
-     "\"spec\":{\"rules\":[{\"name\":\"allow\",\"effect\":\"ALLOW\","
-     "\"condition\":{\"matchAny\":true}}]}}",
-     true},
-    {STORE_POLICY, ADMIN_API_POLICY_NAME,
-     "{\"metadata\":{\"description\":\"Makes an administrator, before any denial at priority 0\"},"
-     "\"spec\":{\"rules\":[{\"name\":\"allow\",\"effect\":\"ALLOW\",\"priority\":-1,"
-     "\"condition\":{\"match\":\"ctx.namespace.metadata.name == 'octelium-api'\"}}]}}",
-     true},
-    {STORE_POLICY, "octelium-api-read-only",
-     "{\"metadata\":{\"description\":\"Get and List methods only\"},"
-     "\"spec\":{\"rules\":[{\"name\":\"reads\",\"effect\":\"ALLOW\",\"priority\":-1,"
-     "\"condition\":{\"match\":\"ctx.request.grpc.method.startsWith('Get') || "
-     "ctx.request.grpc.method.startsWith('List')\"}},"
-     "{\"name\":\"rest\",\"effect\":\"DENY\",\"condition\":{\"matchAny\":true}}]}}",
-     true},
+    bool is_system; /* nobody can change it */
+};
+
+static const struct initial initial[] = {
     {STORE_CLUSTER_CONFIG, "default", "{\"metadata\":{},\"spec\":{}}", false},
     {STORE_CORDIUM_CONFIG, "default",
      "{\"metadata\":{},\"spec\":{\"space\":{\"ownership\":{\"rules\":[{\"effect\":\"ALLOW\","
@@ -64,22 +39,33 @@ static int no_memory(struct error *err)
     return error_set(err, STATUS_RESOURCE_EXHAUSTED, "Out of memory for the first resources");
 }
 
-static int insert_initial(struct gateway *g, size_t i, struct arena *arena, struct error *err)
+static int insert_initial(struct gateway *g, const struct initial *first, struct arena *arena,
+                          struct error *err)
 {
+    const struct store_kind_info *info = store_kind_info(first->kind);
     ProtobufCMessage *message = NULL;
-    int status = codec_decode_json(store_kind_info(initial[i].kind)->descriptor,
-                                   str_from(initial[i].json), CODEC_STRICT, arena, &message, err);
+    int status = codec_decode_json(info->descriptor, str_from(first->json), CODEC_STRICT, arena,
+                                   &message, err);
     if (!status) {
-        status = resource_stamp_new(message, initial[i].kind, initial[i].name, gateway_wall_ns(g),
-                                    arena, err);
+        status =
+            resource_stamp_new(message, first->kind, first->name, gateway_wall_ns(g), arena, err);
     }
     if (!status) {
-        resource_metadata(message)->is_system = initial[i].is_system;
-        status = store_insert(g->store, initial[i].kind, message, &(struct store_index){0}, err);
+        resource_metadata(message)->is_system = first->is_system;
+        status = store_insert(g->store, first->kind, message, &(struct store_index){0}, err);
     }
-    return status
-               ? error_wrap(err, "%s '%s'", store_kind_info(initial[i].kind)->kind, initial[i].name)
-               : 0;
+    return status ? error_wrap(err, "%s '%s'", info->kind, first->name) : 0;
+}
+
+static int insert_policies(struct gateway *g, struct arena *arena, struct error *err)
+{
+    const struct system_policy *policy;
+    int status = 0;
+    for (size_t i = 0; !status && (policy = system_policy_at(i)); i++) {
+        struct initial first = {STORE_POLICY, policy->name, policy->json, true};
+        status = insert_initial(g, &first, arena, err);
+    }
+    return status;
 }
 
 static int insert_region(struct gateway *g, struct arena *arena, struct error *err)
@@ -148,9 +134,9 @@ static int insert_credential(struct gateway *g, struct arena *arena, struct secr
 static int insert_all(struct gateway *g, struct arena *arena, struct secret *ret_token,
                       struct error *err)
 {
-    int status = 0;
+    int status = insert_policies(g, arena, err);
     for (size_t i = 0; !status && i < sizeof(initial) / sizeof(initial[0]); i++) {
-        status = insert_initial(g, i, arena, err);
+        status = insert_initial(g, &initial[i], arena, err);
     }
     if (!status) {
         status = ensure_region(g, arena, err);

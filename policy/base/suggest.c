@@ -1,4 +1,4 @@
-#include "gateway/text/suggest.h"
+#include "policy/base/suggest.h"
 
 enum { WORD_MAX = 48 };
 

@@ -1,0 +1,134 @@
+/* policy …: what admins do with policy files, most of it without a server. */
+#include "gateway/cli/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/cli/cli.h"
+#include "gateway/cli/yaml_folder.h"
+#include "gateway/policyfile/policy_files.h"
+
+enum { FILES_MEMORY_MAX_BYTES = 1024 * 1024 * 1024, OUTPUT_MAX_BYTES = 256 * 1024 * 1024 };
+
+/* Exit codes of `policy check`; policy/README.md lists them. */
+enum { EXIT_ERRORS = 1, EXIT_WARNINGS = 2 };
+
+struct reading {
+    struct policy_files files;
+    struct arena arena;
+    size_t file_count;
+};
+
+static int take_file(void *arg, const char *path, struct str text, struct error *err)
+{
+    struct reading *r = arg;
+    (void)err;
+    r->file_count++;
+    policy_files_add(&r->files, path, text);
+    return 0;
+}
+
+static void read_all(struct reading *r, const struct argument_list *words)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        struct error err = {0};
+        if (yaml_folder_visit(words->items[i], take_file, r, &r->arena, &err)) {
+            policy_files_add_unreadable(&r->files, words->items[i], err.text);
+        }
+    }
+}
+
+static bool open_reading(struct reading *r)
+{
+    struct error err = {0};
+    *r = (struct reading){0};
+    arena_init(&r->arena, FILES_MEMORY_MAX_BYTES);
+    if (policy_files_open(&r->files, &r->arena, &err)) {
+        (void)cli_report(&err);
+        return false;
+    }
+    return true;
+}
+
+static void close_reading(struct reading *r)
+{
+    policy_files_close(&r->files);
+    arena_free(&r->arena);
+}
+
+static enum diagnostic_format format_of(const char *name)
+{
+    return !name                        ? DIAGNOSTIC_TEXT
+           : strcmp(name, "json") == 0  ? DIAGNOSTIC_JSON
+           : strcmp(name, "sarif") == 0 ? DIAGNOSTIC_SARIF
+                                        : DIAGNOSTIC_TEXT;
+}
+
+/* Notes are many and rarely wanted: text leaves them out unless --all. */
+static void drop_notes(struct diagnostics *d)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        if (d->items[i].severity != POLICY_SEVERITY_NOTE) {
+            d->items[kept++] = d->items[i];
+        }
+    }
+    d->count = kept;
+}
+
+static int exit_code_of(const struct diagnostics *d, bool is_strict)
+{
+    return d->by_severity[POLICY_SEVERITY_ERROR] > 0                  ? EXIT_ERRORS
+           : is_strict && d->by_severity[POLICY_SEVERITY_WARNING] > 0 ? EXIT_WARNINGS
+                                                                      : 0;
+}
+
+static int print_findings(struct reading *r, const struct arguments *args)
+{
+    struct diagnostics *d = &r->files.diagnostics;
+    enum diagnostic_format format = format_of(args->output);
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX_BYTES);
+    if (format == DIAGNOSTIC_TEXT && !args->show_all) {
+        drop_notes(d);
+    }
+    diagnostics_print(d, format, &out);
+    if (format == DIAGNOSTIC_TEXT) {
+        buf_printf(&out, "%zu files, %zu policies: %zu errors, %zu warnings, %zu notes%s\n",
+                   r->file_count, r->files.policy_count, d->by_severity[POLICY_SEVERITY_ERROR],
+                   d->by_severity[POLICY_SEVERITY_WARNING], d->by_severity[POLICY_SEVERITY_NOTE],
+                   d->is_cut ? " (not all are shown)" : "");
+    }
+    bool ok = !out.failed && fwrite(out.ptr, 1, out.len, stdout) == out.len;
+    buf_free(&out);
+    return ok ? exit_code_of(d, args->is_strict) : EXIT_ERRORS;
+}
+
+static int run_check(const struct command *self, const struct arguments *args)
+{
+    (void)self;
+    struct reading r;
+    if (!open_reading(&r)) {
+        return EXIT_ERRORS;
+    }
+    read_all(&r, &args->words);
+    policy_files_check(&r.files, true);
+    int code = print_findings(&r, args);
+    close_reading(&r);
+    return code;
+}
+
+static const struct argp_option check_options[] = {
+    {"output", 'o', "FORMAT", 0, "text, json or sarif", 0},
+    {"strict", OPT_STRICT, NULL, 0, "exit with 2 when there are warnings", 0},
+    {"all", OPT_ALL, NULL, 0, "show notes too", 0},
+    ARG_END,
+};
+
+const struct command policy_commands[] = {
+    {"policy check",
+     "Check policy files: syntax, types, references, and what rules do that is not meant.\v"
+     "Needs no server. Exit codes: 0 nothing wrong, 1 errors, 2 warnings with --strict, 64 usage.",
+     "FILE|FOLDER...", check_options, 0, 1, ARGUMENTS_LIST_MAX, run_check},
+    {0},
+};

@@ -1,0 +1,274 @@
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/policyfile/policy_files.h"
+
+Suite *suite_policy_check(void);
+
+/* A policy with one rule, whose lines from the sixth are the case's. */
+#define HEAD "kind: Policy\nmetadata:\n  name: case-one\nspec:\n  rules:\n"
+
+struct check_case {
+    const char *yaml;   /* behind HEAD */
+    const char *places; /* "line:column:length code", one a finding; "" for none */
+};
+
+static void check_text(const char *text, bool is_alone, struct buf *places)
+{
+    struct arena arena;
+    struct policy_files files;
+    struct error err = {0};
+    arena_init(&arena, 64 << 20);
+    ck_assert_msg(policy_files_open(&files, &arena, &err) == 0, "%s", err.text);
+    policy_files_add(&files, "x.yaml", str_from(text));
+    policy_files_check(&files, is_alone);
+    for (size_t i = 0; i < files.diagnostics.count; i++) {
+        const struct diagnostic *d = &files.diagnostics.items[i];
+        buf_printf(places, "%s%u:%u:%u %s", i ? ", " : "", d->line, d->column, d->length, d->code);
+    }
+    buf_add_u8(places, 0);
+    policy_files_close(&files);
+    arena_free(&arena);
+}
+
+static void expect(const char *text, const char *places)
+{
+    struct buf got;
+    buf_init(&got, 65536);
+    check_text(text, true, &got);
+    ck_assert_msg(strcmp((const char *)got.ptr, places) == 0, "got \"%s\", want \"%s\" of\n%s",
+                  (const char *)got.ptr, places, text);
+    buf_free(&got);
+}
+
+#define DENY(condition) "    - effect: DENY\n      condition:\n" condition
+#define ALLOW(condition) "    - effect: ALLOW\n      condition:\n" condition
+
+static const struct check_case places_in_yaml[] = {
+    {DENY("        match: ctx.usr.metadata.name == 'x'\n"), "8:16:7 ctx-unknown"},
+    {DENY("        match: 'ctx.usr.metadata.name == \"x\"'\n"), "8:17:7 ctx-unknown"},
+    {DENY("        match: \"ctx.usr.metadata.name == 'x'\"\n"), "8:17:7 ctx-unknown"},
+    {DENY("        match: \"true && \\n ctx.usr.metadata.name == 'x'\"\n"), "8:28:7 ctx-unknown"},
+    {DENY("        match: \"'\\u00e9\\x41' == ctx.usr.x\"\n"), "8:33:7 ctx-unknown"},
+    {DENY("        match: '''a'' == ctx.usr.x'\n"), "8:26:7 ctx-unknown"},
+    {DENY("        match: |\n          true &&\n            ctx.usr.x == 'y'\n"),
+     "10:13:7 ctx-unknown"},
+    {DENY("        match: |2-\n          ctx.usr.x == 'y'\n"), "9:11:7 ctx-unknown"},
+    {DENY("        match: >\n          true &&\n          ctx.usr.x == 'y'\n"),
+     "10:11:7 ctx-unknown"},
+    {DENY("        match: >-\n\n          true\n\n          && ctx.usr.x == 'y'\n"),
+     "12:14:7 ctx-unknown"},
+    {DENY("        match: true &&\n          ctx.usr.x == 'y'\n"), "9:11:7 ctx-unknown"},
+    {DENY("        match: 'true &&\n\n          ctx.usr.x == 1'\n"), "10:11:7 ctx-unknown"},
+    {DENY("        match: ctx.user.metadata.name == 'é' && ctx.usr.x == 1\n"),
+     "8:49:7 ctx-unknown"},
+    {DENY("        all:\n          of:\n            - match: \"true\"\n            - any:\n"
+          "                of:\n                  - match: ctx.usr == 1\n"),
+     "10:23:4 condition-constant, 13:28:7 ctx-unknown"},
+    {DENY("        match: ctx.user.metadata.name.contain('x')\n"), "8:39:1 expression-invalid"},
+    {DENY("        match: |\n          ctx.user.metadata.name ==\n"), "9:36:1 expression-invalid"},
+    {DENY("        match: 1 + 1\n"), "8:16:5 condition-not-bool, 8:16:5 condition-constant"},
+};
+
+static const struct check_case yaml_traps[] = {
+    {DENY("        match: !has(ctx.run)\n"), "8:16:1 yaml-tag"},
+    {DENY("        match: &x\n"), "8:16:1 yaml-tag"},
+    {DENY("        match: a ? true : false\n"), "8:25:1 yaml-colon"},
+    {DENY("        match: \"GET\" == ctx.request.http.method\n"), "8:22:1 yaml-quote"},
+    {DENY("        match: ['GET'].exists(m, m == ctx.request.http.method)\n"), "8:23:1 yaml-quote"},
+    {DENY("        match: ctx.user.metadata.name.contains(\" #x\")\n"), "8:49:1 yaml-comment"},
+    {DENY("        match: \"ctx.user.metadata.name.matches('\\d')\"\n"), "8:49:1 yaml-escape"},
+    {DENY("        match: @ctx\n"), "8:16:1 yaml-reserved"},
+    {DENY("        match: ~\n"), "6:7:1 policy-invalid"},
+    {DENY("        match: \"\"\n"), "6:7:1 policy-invalid"},
+    {DENY("\tmatch: true\n"), "8:1:1 yaml-tab"},
+    {"    - effect: DENY\n      priority: 010\n", "7:17:1 document-invalid"},
+    {"    - effect: DNY\n", "6:15:1 document-invalid"},
+    {"    - efect: DENY\n", "6:7:1 document-invalid"},
+    {"    - effect: DENY\n      effect: DENY\n", "7:7:1 yaml-syntax"},
+};
+
+static const struct check_case model[] = {
+    {DENY("        any:\n          of: []\n"), "6:7:1 policy-invalid"},
+    {DENY("        any:\n          of:\n            - all:\n                of: []\n"),
+     "10:15:1 policy-invalid"},
+    {"    - condition:\n        matchAny: true\n", "6:7:1 policy-invalid"},
+    {"    - effect: DENY\n      priority: 7\n      condition:\n        matchAny: true\n",
+     "6:7:1 policy-invalid, 6:7:1 deny-beaten"},
+    {"    - effect: DENY\n", "6:7:1 policy-invalid"},
+    {DENY("        opa:\n          inline: x\n"), "6:7:1 policy-invalid"},
+    {"    - effect: DENY\n      condition:\n        matchAny: true\n"
+     "---\nkind: Policy\nmetadata:\n  name: case-one\nspec:\n  rules: []\n",
+     "10:1:1 policy-duplicate, 14:3:1 policy-empty"},
+    {"    - effect: DENY\n      condition:\n        matchAny: true\n"
+     "---\nkind: ClusterConfig\nspec:\n  authorization:\n    policies: [case-one, allow-all, no]\n",
+     "13:37:1 attached-missing"},
+    {"    - effect: DENY\n      condition:\n        matchAny: true\n"
+     "---\nkind: Group\nmetadata: {name: g1}\nspec:\n  authorization:\n    inlinePolicies:\n"
+     "      - name: inner\n        spec:\n          rules:\n            - effect: ALLOW\n"
+     "              condition:\n                match: ctx.usr == 1\n",
+     "20:24:7 ctx-unknown"},
+};
+
+static const struct check_case lint[] = {
+    {DENY("        match: ctx.user.spec.type == 'WORKER'\n"), "8:16:30 comparison-never-true"},
+    {DENY("        match: ctx.user.spec.type in ['WORKLOAD', 'WORKER']\n"),
+     "8:16:44 comparison-never-true"},
+    {DENY("        match: ctx.user.metadata.name == 5\n"), "8:16:27 comparison-never-true"},
+    {DENY("        match: ctx.user.metadata.createdAt < now()\n"), "8:16:35 operation-fails"},
+    {DENY("        match: timestamp(ctx.user.metadata.createdAt) < now()\n"), ""},
+    {DENY("        match: ctx.user.metadata.createdAt.getHours() > 3\n"),
+     "8:16:38 operation-fails"},
+    {DENY("        match: ctx.user.status.isLocked == false\n"), "8:16:33 zero-is-absent"},
+    {DENY("        match: '!ctx.user.status.isLocked'\n"), "8:17:25 zero-is-absent"},
+    {DENY("        match: has(ctx.run) && ctx.run.isRoot == false\n"), ""},
+    {DENY("        match: ctx.session.status.totalAuthentications + 1 > 5\n"),
+     "8:16:39 deny-on-missing, 8:16:43 operation-fails"},
+    {DENY("        match: ctx.session.status.totalAuthentications + 1.0 > 5.0\n"),
+     "8:16:39 deny-on-missing"},
+    {DENY("        match: ctx.device.status.osType == 'LINUX'\n"), "8:16:10 ctx-never"},
+    {DENY("        match: ctx.workspace.spec.limit.memory.megabytes > 5\n"),
+     "8:16:13 deny-on-missing"},
+    {DENY("        match: has(ctx.workspace.spec.limit.memory) && "
+          "ctx.workspace.spec.limit.memory.megabytes > 5\n"),
+     ""},
+    {DENY("        match: '!has(ctx.run) || ctx.run.size > 5'\n"), ""},
+    {DENY("        all:\n          of:\n            - match: has(ctx.run)\n"
+          "            - match: ctx.run.size > 5\n"),
+     ""},
+    {DENY("        match: \"'ext' in ctx.session.status && 'cordium' in "
+          "ctx.session.status.ext && ctx.session.status.ext.cordium.spaceRef.name == 'x'\"\n"),
+     ""},
+    {DENY("        none:\n          of:\n            - match: ctx.run.size > 5\n"), ""},
+    {ALLOW("        not: ctx.run.size > 5\n"), "8:14:7 allow-on-missing"},
+    {ALLOW("        none:\n          of:\n            - match: ctx.run.size > 5\n"),
+     "10:22:7 allow-on-missing"},
+    {ALLOW("        match: ctx.run.size > 5\n"), ""},
+    {DENY("        match: ctx.user.metadata.name.matches('a$b')\n"), "8:16:37 regex-never-matches"},
+    {DENY("        match: ctx.user.spec.type.matches('^work')\n"), "8:16:35 regex-never-matches"},
+    {DENY("        match: ctx.user.spec.type.matches('^WORK')\n"), ""},
+    {DENY("        match: attrs.x == 1\n"), "8:16:7 attr-unknown"},
+    {DENY("        match: ctx.groups.exists(g, g.metadta.name == 'x')\n"), "8:37:9 ctx-unknown"},
+    {DENY("        match: ctx.groups.exists(g, g.metadata.name == 'x')\n"), ""},
+    {DENY("        match: ctx.request.body.spec.type == 'x'\n"), "8:16:21 deny-on-missing"},
+    {DENY("        match: ctx.request.boddy.spec == 'x'\n"), "8:16:17 ctx-unknown"},
+    {DENY("        match: \"'x' in ctx.user.metadata.name\"\n"), "8:17:29 operation-fails"},
+    {DENY("        match: ctx.user.metadata.labels['team'] == 'red'\n"), ""},
+    {DENY("        match: ctx.user.metadata.labels['team'] != 'red'\n"), "8:16:32 deny-on-missing"},
+    {DENY("        match: cel.bind(r, ctx.run, r.sise == 1)\n"),
+     "8:28:7 deny-on-missing, 8:37:6 ctx-unknown"},
+    {DENY("        match: size(ctx.user.metadata.name) > 3\n"), ""},
+    {DENY("        match: ctx.?device.?x.orValue(1) == 2\n"), ""},
+    {DENY("        matchAny: false\n"), "6:7:1 rule-never-matches"},
+    {DENY("        matchAny: true\n") ALLOW("        match: ctx.user.spec.type == 'HUMAN'\n"),
+     "9:7:1 rule-unreachable"},
+    {ALLOW("        match: ctx.user.spec.type == 'HUMAN'\n")
+         ALLOW("        match: ctx.user.spec.type == 'HUMAN'\n"),
+     "9:7:1 rule-duplicate"},
+    {"    - effect: ALLOW\n      priority: -1\n      condition:\n        matchAny: true\n"
+     "---\nkind: Policy\nmetadata: {name: case-two}\nspec:\n  rules:\n    - effect: DENY\n"
+     "      condition:\n        match: ctx.user.spec.type == 'HUMAN'\n",
+     "6:7:1 allow-overrides, 15:7:1 deny-beaten"},
+};
+
+static void expect_case(const struct check_case *c)
+{
+    char text[2048];
+    (void)snprintf(text, sizeof text, "%s%s", HEAD, c->yaml);
+    expect(text, c->places);
+}
+
+START_TEST(errors_have_their_place_in_the_yaml_file)
+{
+    expect_case(&places_in_yaml[_i]);
+}
+END_TEST
+
+START_TEST(traps_of_yaml_are_named)
+{
+    expect_case(&yaml_traps[_i]);
+}
+END_TEST
+
+START_TEST(what_the_model_forbids_is_told_at_its_rule)
+{
+    expect_case(&model[_i]);
+}
+END_TEST
+
+START_TEST(doubtful_rules_are_told)
+{
+    expect_case(&lint[_i]);
+}
+END_TEST
+
+START_TEST(unused_attributes_are_told_at_their_name)
+{
+    expect("kind: Policy\nmetadata: {name: case-one}\nspec:\n  attrs:\n    used: 1\n    idle: 2\n"
+           "  rules:\n    - effect: DENY\n      condition:\n"
+           "        match: ctx.session.status.totalAuthentications > attrs.used\n",
+           "6:5:4 attr-unused");
+    expect("kind: Policy\nmetadata: {name: case-one}\nspec:\n  attrs:\n    a: 1\n    b: 2\n"
+           "  rules:\n    - effect: DENY\n      condition:\n"
+           "        match: ctx.user.metadata.name in attrs\n",
+           "");
+}
+END_TEST
+
+START_TEST(documents_of_other_commands_are_passed_over)
+{
+    expect("spec:\n  image: x\n", "");
+    expect("apiVersion: cordium/v1\nkind: Space\nspec: {}\n", "");
+    expect("kind: Polcy\nspec: {}\n", "1:7:1 kind-unknown");
+    expect("spec:\n  rules: []\n", "1:1:1 kind-unknown");
+    expect("", "");
+}
+END_TEST
+
+START_TEST(sarif_and_json_are_what_programs_read)
+{
+    struct arena arena;
+    struct policy_files files;
+    struct error err = {0};
+    struct buf out;
+    arena_init(&arena, 64 << 20);
+    buf_init(&out, 1 << 20);
+    ck_assert_int_eq(policy_files_open(&files, &arena, &err), 0);
+    policy_files_add(&files, "a dir/x.yaml", STR(HEAD DENY("        match: ctx.usr == 1\n")));
+    policy_files_check(&files, true);
+    diagnostics_print(&files.diagnostics, DIAGNOSTIC_SARIF, &out);
+    buf_add_u8(&out, 0);
+    ck_assert_ptr_nonnull(strstr((char *)out.ptr, "\"uri\":\"a%20dir/x.yaml\""));
+    ck_assert_ptr_nonnull(strstr(
+        (char *)out.ptr, "\"region\":{\"startLine\":8,\"startColumn\":16,\"endColumn\":23}"));
+    ck_assert_ptr_nonnull(
+        strstr((char *)out.ptr, "\"ruleId\":\"ctx-unknown\",\"level\":\"error\""));
+    buf_clear(&out);
+    diagnostics_print(&files.diagnostics, DIAGNOSTIC_JSON, &out);
+    buf_add_u8(&out, 0);
+    ck_assert_ptr_nonnull(strstr((char *)out.ptr, "\"code\":\"ctx-unknown\""));
+    ck_assert_ptr_nonnull(strstr((char *)out.ptr, "\"errors\":1,\"warnings\":0"));
+    policy_files_close(&files);
+    buf_free(&out);
+    arena_free(&arena);
+}
+END_TEST
+
+#define COUNT(table) (int)(sizeof(table) / sizeof(table)[0])
+
+Suite *suite_policy_check(void)
+{
+    Suite *s = suite_create("policy_check");
+    TCase *t = tcase_create("policy_check");
+    tcase_set_timeout(t, 30);
+    tcase_add_loop_test(t, errors_have_their_place_in_the_yaml_file, 0, COUNT(places_in_yaml));
+    tcase_add_loop_test(t, traps_of_yaml_are_named, 0, COUNT(yaml_traps));
+    tcase_add_loop_test(t, what_the_model_forbids_is_told_at_its_rule, 0, COUNT(model));
+    tcase_add_loop_test(t, doubtful_rules_are_told, 0, COUNT(lint));
+    tcase_add_test(t, unused_attributes_are_told_at_their_name);
+    tcase_add_test(t, documents_of_other_commands_are_passed_over);
+    tcase_add_test(t, sarif_and_json_are_what_programs_read);
+    suite_add_tcase(s, t);
+    return s;
+}
