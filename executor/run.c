@@ -139,9 +139,7 @@ static int run_make(struct sandbox *s, const struct run_spec *spec, const struct
     const struct cgroup_limits limits = {.memory_bytes = spec->memory_bytes, .pids = spec->pids};
     int r = cgroup_run_acquire(s->cgroup, &limits, &run->cgroup, err);
     if (r == 0) {
-        struct cgroup_usage usage;
-        cgroup_read_usage(s->cgroup, &usage);
-        run->sandbox_oom_kills_before = usage.oom_kills;
+        run->sandbox_oom_kills_before = cgroup_read_oom_kills(s->cgroup);
         int sent = send_start(run, spec, fds);
         if (sent == -EAGAIN) {
             r = error_set(err, STATUS_RESOURCE_EXHAUSTED, "the sandbox starts too many runs");
@@ -243,13 +241,13 @@ void run_exited(struct run *run, uint32_t stage, int error_number, int wait_stat
 {
     struct sandbox *s = run->sandbox;
     struct cgroup_usage usage = {0};
-    struct cgroup_usage of_sandbox = {0};
+    uint64_t sandbox_oom_kills = 0;
     if (run->kills_tree && run->cgroup) {
         (void)cgroup_run_kill(run->cgroup);
     }
     if (run->cgroup) {
         cgroup_run_read_usage(run->cgroup, &usage);
-        cgroup_read_usage(s->cgroup, &of_sandbox);
+        sandbox_oom_kills = cgroup_read_oom_kills(s->cgroup);
     }
     bool by_sigkill = (stage == EXECUTOR_STAGE_RAN || stage == EXECUTOR_STAGE_LOST) &&
                       WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
@@ -268,7 +266,7 @@ void run_exited(struct run *run, uint32_t stage, int error_number, int wait_stat
     buf_add_u32(&body, (run->was_killed && by_sigkill && !by_oom ? 1u : 0u) | (by_oom ? 2u : 0u));
     buf_add_u32(&body, run->kill_reason);
     buf_add_u32(&body, clamp_u32(usage.oom_kills));
-    buf_add_u32(&body, clamp_u32(of_sandbox.oom_kills - run->sandbox_oom_kills_before));
+    buf_add_u32(&body, clamp_u32(sandbox_oom_kills - run->sandbox_oom_kills_before));
     buf_add_u32(&body, clamp_u32(usage.pids_denied));
     buf_add_u64(&body, usage.cpu_user_us);
     buf_add_u64(&body, usage.cpu_system_us);

@@ -151,6 +151,12 @@ static uint64_t read_key(int dir, const char *file, const char *key)
     return v;
 }
 
+static uint64_t node_oom_kills(const struct cgroup_host *host, const struct node *node)
+{
+    return host->is_v2 ? read_key(node->dirs[0], "memory.events", "oom_kill")
+                       : read_key(node->dirs[CGROUP_MEMORY], "memory.oom_control", "oom_kill");
+}
+
 static struct counters node_counters(const struct cgroup_host *host, const struct node *node)
 {
     const int *d = node->dirs;
@@ -606,6 +612,17 @@ void cgroup_read_usage(const struct cgroup *group, struct cgroup_usage *ret)
         ret->oom_kills += c.oom_kills - run->node.start.oom_kills;
         ret->pids_denied += c.pids_denied - run->node.start.pids_denied;
     }
+}
+
+uint64_t cgroup_read_oom_kills(const struct cgroup *group)
+{
+    const struct cgroup_host *host = group->host;
+    uint64_t sum =
+        group->past_oom_kills + node_oom_kills(host, &group->node) - group->node.start.oom_kills;
+    for (const struct cgroup_run *run = host->is_v2 ? NULL : group->runs; run; run = run->next) {
+        sum += node_oom_kills(host, &run->node) - run->node.start.oom_kills;
+    }
+    return sum;
 }
 
 static int run_make(struct cgroup *group, struct cgroup_run **ret, struct error *err)

@@ -56,6 +56,9 @@ bool cgroup_pool_fill(struct cgroup_host *host, unsigned want);
 size_t cgroup_attach_fds(const struct cgroup *group, int ret[CGROUP_ATTACH_MAX]);
 void cgroup_read_usage(const struct cgroup *group, struct cgroup_usage *ret);
 
+/* The one of these figures that each run's start and end needs, for much less. */
+uint64_t cgroup_read_oom_kills(const struct cgroup *group);
+
 /* A group for one run. limits' zeros mean the sandbox's own. */
 int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
                        struct cgroup_run **ret, struct error *err);

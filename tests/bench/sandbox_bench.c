@@ -190,15 +190,16 @@ static int measure_memory(struct bench *b, struct error *err)
 
 static void print_row(const char *name, const struct samples *s)
 {
-    printf("  %-52s %8.0f %8.0f %8.0f\n", name, samples_percentile_us(s, 50),
-           samples_percentile_us(s, 90), samples_percentile_us(s, 99));
+    printf("  %-52s %8.0f %8.0f %8.0f %8.0f\n", name, samples_percentile_us(s, 10),
+           samples_percentile_us(s, 50), samples_percentile_us(s, 90),
+           samples_percentile_us(s, 99));
 }
 
 static void print_totals(const struct bench *b)
 {
     double ours = samples_percentile_us(&b->total, 50);
     double theirs = samples_percentile_us(&b->bwrap_shell, 50);
-    printf("  %-52s %8s %8s %8s\n", "microseconds", "median", "p90", "p99");
+    printf("  %-52s %8s %8s %8s %8s\n", "microseconds", "p10", "median", "p90", "p99");
     print_row("gateway: create + start + exec /bin/true + delete", &b->total);
     print_row("   create", &b->steps[STEP_CREATE]);
     print_row("   start, until RUNNING", &b->steps[STEP_START]);
@@ -212,8 +213,10 @@ static void print_totals(const struct bench *b)
     print_row("bwrap /bin/true", &b->bwrap_bare);
     print_row("exec /bin/true in a warm workspace, round trip", &b->warm_exec);
     print_row("get workspace, round trip", &b->warm_get);
-    printf("  gateway / bwrap: %.2f; executor / bwrap: %.2f\n\n", ours / theirs,
-           samples_percentile_us(&b->alone.total, 50) / theirs);
+    printf("  of medians: gateway / bwrap %.2f, executor / bwrap %.2f; of p10: %.2f, %.2f\n\n",
+           ours / theirs, samples_percentile_us(&b->alone.total, 50) / theirs,
+           samples_percentile_us(&b->total, 10) / samples_percentile_us(&b->bwrap_shell, 10),
+           samples_percentile_us(&b->alone.total, 10) / samples_percentile_us(&b->bwrap_shell, 10));
 }
 
 static void print_trace_row(const struct bench *b, const char *title, const char *name)
