@@ -1,9 +1,12 @@
 #include "executor/steps/seccomp_filter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,7 +21,19 @@ enum {
     TIOCSTI_NUMBER = 0x5412,   /* pushes bytes into the terminal of somebody else */
     TIOCLINUX_NUMBER = 0x541c, /* the same by pasting, on a console */
     TIOCCONS_NUMBER = 0x541d,
+    TIOCSETD_NUMBER = 0x5423,       /* loads line disciplines, whole drivers of old devices */
     FSSETXATTR_NUMBER = 0x401c5820, /* would move a file out of its project quota */
+    /* btrfs lets everybody make subvolumes: those have no limit and keep their parent from being
+     * deleted. Of its ioctls only what all file systems share is allowed. */
+    IOCTL_TYPE_MASK = 0xff00,
+    IOCTL_TYPE_BTRFS = 0x9400,
+    FICLONE_NUMBER = 0x40049409,
+    FICLONERANGE_NUMBER = 0x4020940d,
+    SOCKET_TYPE_MASK = 0xf, /* beside it are SOCK_CLOEXEC and SOCK_NONBLOCK */
+    /* xtables and ebtables replace their tables by these options of level IP and IPV6. */
+    IPT_SET_REPLACE = 64,
+    ARPT_SET_REPLACE = 96,
+    EBT_SET_ENTRIES = 128,
     PERSONALITY_QUERY = -1,
 };
 
@@ -30,11 +45,15 @@ enum leaf {
     LEAF_SOCKET,
     LEAF_SOCKETPAIR,
     LEAF_CLONE,
+    LEAF_FCNTL,
     LEAF_IOCTL,
+    LEAF_SETSOCKOPT,
     LEAF_PERSONALITY,
     LEAF_KILL,
     LEAVES,
 };
+
+#define FIDEDUPERANGE_NUMBER 0xc0189436U
 
 /* The namespaces of clone(2); time has no bit there. */
 #define CLONE_NAMESPACES                                                                           \
@@ -75,7 +94,9 @@ static void fill_leaves(uint8_t leaves[NUMBERS], bool is_build)
     leaves[SYS_socket] = LEAF_SOCKET;
     leaves[SYS_socketpair] = LEAF_SOCKETPAIR;
     leaves[SYS_clone] = is_build ? LEAF_ALLOW : LEAF_CLONE;
+    leaves[SYS_fcntl] = LEAF_FCNTL;
     leaves[SYS_ioctl] = LEAF_IOCTL;
+    leaves[SYS_setsockopt] = LEAF_SETSOCKOPT;
     leaves[SYS_personality] = LEAF_PERSONALITY;
 }
 
@@ -148,17 +169,93 @@ static void emit_if_equal_return(struct builder *b, uint32_t value, uint32_t ver
     emit_return(b, verdict);
 }
 
+static unsigned emit_if_equal_jump(struct builder *b, uint32_t value)
+{
+    return emit(b, BPF_JMP | BPF_JEQ | BPF_K, value, 0, 0);
+}
+
+/* TCP, UDP and echo requests: the other protocols of IP are modules that any socket() loads. */
+static void emit_inet_socket(struct builder *b)
+{
+    static const uint32_t protocols[] = {0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6};
+    emit_load_arg(b, 1);
+    (void)emit(b, BPF_ALU | BPF_AND | BPF_K, SOCKET_TYPE_MASK, 0, 0);
+    unsigned stream = emit_if_equal_jump(b, SOCK_STREAM);
+    unsigned datagram = emit_if_equal_jump(b, SOCK_DGRAM);
+    emit_refuse(b, EPERM);
+    set_jump(b, stream, true, b->out->length);
+    set_jump(b, datagram, true, b->out->length);
+    emit_load_arg(b, 2);
+    for (size_t i = 0; i < sizeof protocols / sizeof *protocols; i++) {
+        emit_if_equal_return(b, protocols[i], SECCOMP_RET_ALLOW);
+    }
+    emit_refuse(b, EPROTONOSUPPORT);
+}
+
 static void emit_socket(struct builder *b)
 {
     emit_load_arg(b, 0);
     emit_if_equal_return(b, AF_UNIX, SECCOMP_RET_ALLOW);
-    emit_if_equal_return(b, AF_INET, SECCOMP_RET_ALLOW);
-    emit_if_equal_return(b, AF_INET6, SECCOMP_RET_ALLOW);
-    (void)emit(b, BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 1, 0);
+    unsigned inet = emit_if_equal_jump(b, AF_INET);
+    unsigned inet6 = emit_if_equal_jump(b, AF_INET6);
+    unsigned netlink = emit_if_equal_jump(b, AF_NETLINK);
     emit_refuse(b, EAFNOSUPPORT);
+    set_jump(b, netlink, true, b->out->length);
     emit_load_arg(b, 2);
     emit_if_equal_return(b, NETLINK_ROUTE, SECCOMP_RET_ALLOW);
     emit_refuse(b, EPROTONOSUPPORT);
+    set_jump(b, inet, true, b->out->length);
+    set_jump(b, inet6, true, b->out->length);
+    emit_inet_socket(b);
+}
+
+/* A lease on a file of the image would make each open in every other sandbox of that image wait
+ * for up to 45 seconds. */
+static void emit_fcntl(struct builder *b)
+{
+    emit_load_arg(b, 1);
+    emit_if_equal_return(b, F_SETLEASE, SECCOMP_RET_ERRNO | EPERM);
+    emit_return(b, SECCOMP_RET_ALLOW);
+}
+
+static void emit_ioctl(struct builder *b)
+{
+    static const uint32_t refused[] = {TIOCSTI_NUMBER, TIOCLINUX_NUMBER, TIOCCONS_NUMBER,
+                                       TIOCSETD_NUMBER, FSSETXATTR_NUMBER};
+    static const uint32_t shared[] = {FICLONE_NUMBER, FICLONERANGE_NUMBER, FIDEDUPERANGE_NUMBER};
+    emit_load_arg(b, 1);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        emit_if_equal_return(b, refused[i], SECCOMP_RET_ERRNO | EPERM);
+    }
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        emit_if_equal_return(b, shared[i], SECCOMP_RET_ALLOW);
+    }
+    (void)emit(b, BPF_ALU | BPF_AND | BPF_K, IOCTL_TYPE_MASK, 0, 0);
+    emit_if_equal_return(b, IOCTL_TYPE_BTRFS, SECCOMP_RET_ERRNO | EPERM);
+    emit_return(b, SECCOMP_RET_ALLOW);
+}
+
+/* Upper-layer protocols (espintcp, tls, smc) are kernel surface that no program needs; the tables
+ * of xtables are within reach of builds, whose user namespaces nest. */
+static void emit_setsockopt(struct builder *b)
+{
+    static const uint32_t tables[] = {IPT_SET_REPLACE, ARPT_SET_REPLACE, EBT_SET_ENTRIES};
+    emit_load_arg(b, 1);
+    unsigned tcp = emit_if_equal_jump(b, SOL_TCP);
+    unsigned ip = emit_if_equal_jump(b, SOL_IP);
+    unsigned ipv6 = emit_if_equal_jump(b, SOL_IPV6);
+    emit_return(b, SECCOMP_RET_ALLOW);
+    set_jump(b, tcp, true, b->out->length);
+    emit_load_arg(b, 2);
+    emit_if_equal_return(b, TCP_ULP, SECCOMP_RET_ERRNO | ENOENT);
+    emit_return(b, SECCOMP_RET_ALLOW);
+    set_jump(b, ip, true, b->out->length);
+    set_jump(b, ipv6, true, b->out->length);
+    emit_load_arg(b, 2);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        emit_if_equal_return(b, tables[i], SECCOMP_RET_ERRNO | EPERM);
+    }
+    emit_return(b, SECCOMP_RET_ALLOW);
 }
 
 static void emit_leaf(struct builder *b, enum leaf leaf)
@@ -187,13 +284,14 @@ static void emit_leaf(struct builder *b, enum leaf leaf)
         emit_return(b, SECCOMP_RET_ALLOW);
         emit_refuse(b, EPERM);
         break;
+    case LEAF_FCNTL:
+        emit_fcntl(b);
+        break;
     case LEAF_IOCTL:
-        emit_load_arg(b, 1);
-        emit_if_equal_return(b, TIOCSTI_NUMBER, SECCOMP_RET_ERRNO | EPERM);
-        emit_if_equal_return(b, TIOCLINUX_NUMBER, SECCOMP_RET_ERRNO | EPERM);
-        emit_if_equal_return(b, TIOCCONS_NUMBER, SECCOMP_RET_ERRNO | EPERM);
-        emit_if_equal_return(b, FSSETXATTR_NUMBER, SECCOMP_RET_ERRNO | EPERM);
-        emit_return(b, SECCOMP_RET_ALLOW);
+        emit_ioctl(b);
+        break;
+    case LEAF_SETSOCKOPT:
+        emit_setsockopt(b);
         break;
     case LEAF_PERSONALITY:
         /* 0, a query, or no address randomisation (gdb, sanitizers); not READ_IMPLIES_EXEC. */
@@ -266,6 +364,9 @@ uint32_t seccomp_program_run(const struct seccomp_program *program, uint32_t arc
         switch (i->code) {
         case BPF_LD | BPF_W | BPF_ABS:
             memcpy(&a, data + i->k, 4);
+            break;
+        case BPF_ALU | BPF_AND | BPF_K:
+            a &= i->k;
             break;
         case BPF_JMP | BPF_JGE | BPF_K:
             pc += a >= i->k ? i->jt : i->jf;

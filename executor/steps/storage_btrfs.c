@@ -226,14 +226,17 @@ static int btrfs_copy(int from_parent, const char *from, int to_parent, const ch
     return ioctl(to_parent, BTRFS_IOC_SNAP_CREATE_V2, &args) == -1 ? -errno : 0;
 }
 
-/* Nested subvolumes cannot exist: only host root makes them. The kernel frees space later. */
+/* The kernel frees the space later. A subvolume with others in it (the filter lets nobody make
+ * those) cannot go as a whole: the reaper takes it apart. */
 static int btrfs_remove(int parent_fd, const char *name, int trash_fd, unsigned trash_number)
 {
-    (void)trash_fd;
-    (void)trash_number;
     struct btrfs_ioctl_vol_args args = {0};
     (void)snprintf(args.name, sizeof args.name, "%s", name);
-    return ioctl(parent_fd, BTRFS_IOC_SNAP_DESTROY, &args) == -1 ? -errno : 0;
+    if (ioctl(parent_fd, BTRFS_IOC_SNAP_DESTROY, &args) == 0) {
+        return 0;
+    }
+    return errno == ENOTEMPTY ? storage_move_to_trash(parent_fd, name, trash_fd, trash_number)
+                              : -errno;
 }
 
 const struct storage_backend storage_backend_btrfs = {
