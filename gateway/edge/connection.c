@@ -176,7 +176,7 @@ static void start_http2(struct connection *c)
         return;
     }
     if (c->server->is_draining) {
-        connection_drain(c, c->server->is_last_goaway_sent);
+        connection_drain(c, c->server->is_last_goaway_sent, false);
     }
     timer_set_add(&c->server->timers, &c->timer, edge_server_now_ms(c->server) + 1);
     connection_mark_dirty(c);
@@ -407,6 +407,9 @@ void connection_flush(struct connection *c)
         }
         write_socket(c);
         attend_calls(c);
+        if (c->server->is_last_goaway_sent && c->call_count == 0) {
+            connection_drain(c, true, false); /* its last call has ended */
+        }
         if (is_finished(c)) {
             c->is_dead = true;
         }
@@ -487,11 +490,13 @@ static void timer_fired(struct edge_timer *timer)
     }
 }
 
-void connection_drain(struct connection *c, bool is_last)
+void connection_drain(struct connection *c, bool is_last, bool is_final)
 {
-    if (c->http2 && is_last) {
+    bool is_busy = c->call_count > 0 && !is_final;
+    if (c->http2 && is_last && !is_busy && !c->is_goaway_sent) {
+        c->is_goaway_sent = true;
         http2_session_end(c->http2);
-    } else if (c->http2) {
+    } else if (c->http2 && !is_last && !is_busy) {
         http2_session_announce_end(c->http2);
     } else if (c->http1) {
         http1_session_drain(c->http1);

@@ -41,6 +41,7 @@ struct connection {
     bool closes_when_flushed;
     bool reads_again; /* input waits that no poll will tell of */
     bool is_write_blocked;
+    bool is_goaway_sent; /* the last one */
     int poll_events;
     enum connection_phase phase;
     struct byte_stream stream;
@@ -81,7 +82,9 @@ size_t connection_out_bytes(const struct connection *c);
 /* Has the timer look at the connection no later than then. */
 void connection_wake_by(struct connection *c, uint64_t at_ms);
 
-/* GOAWAY with the highest number, or "connection: close"; then, by `is_last`, the real GOAWAY. */
-void connection_drain(struct connection *c, bool is_last);
+/* GOAWAY with the highest number, or "connection: close"; then, by `is_last`, the real GOAWAY.
+ * While calls run, HTTP/2 hears nothing before is_final: many clients (grpclib is one) take GOAWAY
+ * as the end of all their calls. The last call's end sends it then. */
+void connection_drain(struct connection *c, bool is_last, bool is_final);
 
 #endif

@@ -295,16 +295,18 @@ static void drain_step(struct edge_timer *timer)
         (struct edge_server *)(void *)((char *)timer - offsetof(struct edge_server, drain_timer));
     uint64_t now_ms = edge_server_now_ms(s);
     bool is_over = now_ms >= s->drain_ends_ms;
+    bool is_final = now_ms + EDGE_DRAIN_FINAL_MS >= s->drain_ends_ms;
     for (struct connection *c = s->connections; c; c = c->next) {
         if (is_over) {
             connection_kill(c);
         } else if (!c->is_dead) {
-            connection_drain(c, true);
+            connection_drain(c, true, is_final);
         }
     }
     s->is_last_goaway_sent = true;
     if (!is_over) {
-        timer_set_add(&s->timers, timer, s->drain_ends_ms);
+        timer_set_add(&s->timers, timer,
+                      is_final ? s->drain_ends_ms : s->drain_ends_ms - EDGE_DRAIN_FINAL_MS);
     }
 }
 
@@ -322,7 +324,7 @@ void edge_server_drain(struct edge_server *s, unsigned grace_ms, void (*done)(vo
     }
     for (struct connection *c = s->connections; c; c = c->next) {
         if (!c->is_dead) {
-            connection_drain(c, false);
+            connection_drain(c, false, false);
         }
     }
     unsigned notice_ms = grace_ms < EDGE_DRAIN_NOTICE_MS ? grace_ms : EDGE_DRAIN_NOTICE_MS;

@@ -48,7 +48,8 @@ void edge_server_close_listener(struct edge_listener *listener);
 /* Reads certificate and key again, for new connections. */
 int edge_server_reload_tls(struct edge_server *s, struct error *err);
 
-/* No new connections or calls (GOAWAY); running calls end by themselves or after grace_ms;
+/* No new connections, and GOAWAY for those without calls; running calls end by themselves or after
+ * grace_ms;
  * then done(owner) is called. */
 void edge_server_drain(struct edge_server *s, unsigned grace_ms, void (*done)(void *owner));
 

@@ -21,6 +21,7 @@ enum {
     EDGE_CONNECTION_BUFFERED_BYTES_MAX = 32 * 1024 * 1024,
     EDGE_BUFFERED_BYTES_MAX = 512 * 1024 * 1024,
     EDGE_DRAIN_NOTICE_MS = 200, /* between the two GOAWAYs: calls on their way arrive */
+    EDGE_DRAIN_FINAL_MS = 300,  /* before the end, those that still have calls hear GOAWAY too */
     EDGE_PING_AFTER_MS = 120000,
     EDGE_PING_TIMEOUT_MS = 20000,
     EDGE_WRITE_STALL_MS = 60000, /* HTTP/1.1: the client takes nothing of its answer */

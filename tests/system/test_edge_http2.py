@@ -359,8 +359,11 @@ idle = Http2(server)
 idle.frames(0.2)
 server.drain()
 fs = c.frames(3)
+kinds = [f[0] for f in fs]
 goaways = [struct.unpack('>II', f[3][:8]) for f in fs if f[0] == GOAWAY]
-check('drain: GOAWAY(2^31-1), then GOAWAY(last)', len(goaways) >= 2 and goaways[0] == (2**31 - 1, 0) and goaways[-1] == (1, 0), goaways)
 check('drain: the running call completes', any(f[0] == HEADERS and f[3].get('grpc-status') == '0' for f in fs))
+check('drain: GOAWAY(last) comes after the last call', goaways == [(1, 0)] and kinds.index(GOAWAY) > kinds.index(HEADERS), goaways)
+goaways = [struct.unpack('>II', f[3][:8]) for f in idle.frames(0.1) if f[0] == GOAWAY]
+check('drain: an idle connection hears GOAWAY(2^31-1), then GOAWAY(last)', goaways == [(2**31 - 1, 0), (0, 0)], goaways)
 check('drain: an idle connection is closed', idle.closes_within(1))
 check.finish(server)
