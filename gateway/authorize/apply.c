@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/authorize/apply_check.h"
 #include "gateway/authorize/apply_kind.h"
-#include "gateway/authorize/policy_lint.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/authorize/text_diff.h"
 #include "gateway/rpc/codec.h"
@@ -38,6 +38,7 @@ struct apply {
     size_t pruned_count;
     struct buf diff;
     struct policy_snapshot *next;
+    struct policy_files written; /* the text as the checker sees it */
 };
 
 /* Several broken documents in one error. */
@@ -185,7 +186,11 @@ static int read_documents(struct apply *a, struct str text, struct error *err)
                            APPLY_DOCUMENTS_MAX);
             add_failure(&failures, &one);
         } else if (read_item(a, doc, &item, &one)) {
-            place_error(&one, doc, !item.message);
+            if (!apply_check_errors(&a->written, doc->line, a->arena, &one)) {
+                place_error(&one, doc, !item.message);
+            }
+            add_failure(&failures, &one);
+        } else if (apply_check_errors(&a->written, doc->line, a->arena, &one)) {
             add_failure(&failures, &one);
         } else if (add_item(a, &item)) {
             rc = resource_no_memory(&one);
@@ -438,9 +443,8 @@ static int fill_item(struct apply *a, const struct item *item, Ext__ApplyRespons
     ret->name = arena_strdup(a->arena, item->name);
     ret->action = item->action;
     ret->line = item->line;
-    if (item->kind->store_kind == STORE_POLICY) {
-        ret->n_warnings =
-            policy_lint(((const Core__Policy *)item->message)->spec, a->arena, &ret->warnings);
+    if (item->line) {
+        ret->n_warnings = apply_check_warnings(&a->written, item->line, a->arena, &ret->warnings);
     }
     return ret->kind && ret->name ? 0 : -STATUS_RESOURCE_EXHAUSTED;
 }
@@ -506,11 +510,13 @@ int apply_documents(struct gateway *g, struct str text, const struct apply_optio
 {
     struct apply a = {.g = g, .options = options, .arena = arena};
     buf_init(&a.diff, DIFF_MAX_BYTES);
-    int rc = read_documents(&a, text, err);
+    int rc = apply_check(text, arena, &a.written, err);
+    rc = rc ? rc : read_documents(&a, text, err);
     if (rc == 0 && a.count == 0) {
         rc = error_set(err, STATUS_INVALID_ARGUMENT, "The file has no documents");
     }
     if (rc) {
+        buf_free(&a.diff);
         return rc;
     }
     qsort(a.items, a.count, sizeof *a.items, compare_items);

@@ -74,8 +74,9 @@ void diagnostics_add(struct diagnostics *d, const struct diagnostic *item)
 {
     const char *text = arena_strdup(d->arena, item->text);
     const char *remedy = arena_strdup(d->arena, item->remedy ? item->remedy : "");
+    const char *subject = arena_strdup(d->arena, item->subject ? item->subject : "");
     d->by_severity[item->severity]++;
-    if (d->count >= DIAGNOSTICS_MAX || !text || !remedy || !make_room(d)) {
+    if (d->count >= DIAGNOSTICS_MAX || !text || !remedy || !subject || !make_room(d)) {
         d->is_cut = true;
         return;
     }
@@ -83,6 +84,7 @@ void diagnostics_add(struct diagnostics *d, const struct diagnostic *item)
     *to = *item;
     to->text = text;
     to->remedy = remedy;
+    to->subject = subject;
     to->length = item->length ? item->length : 1;
 }
 
@@ -185,6 +187,7 @@ static void print_json(const struct diagnostics *d, struct buf *out)
         json_member_string(&j, "code", item->code);
         json_member_string(&j, "text", item->text);
         json_member_string_opt(&j, "remedy", item->remedy);
+        json_member_string_opt(&j, "subject", item->subject);
         json_end_object(&j);
     }
     json_end_array(&j);

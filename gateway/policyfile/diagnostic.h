@@ -19,8 +19,10 @@ struct diagnostic {
     enum policy_severity severity;
     const char *code; /* "yaml-colon": stable */
     const char *text;
-    const char *remedy; /* "" for none */
-    struct str source;  /* the line; empty when there is no place */
+    const char *remedy;     /* "" for none */
+    const char *subject;    /* "Policy 'x': rule #2"; NULL for none */
+    uint32_t document_line; /* where its YAML document begins; 0: not known */
+    struct str source;      /* the line; empty when there is no place */
 };
 
 struct diagnostics {

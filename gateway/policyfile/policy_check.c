@@ -97,11 +97,32 @@ static const struct tree_node *node_at(struct checker *c, const struct policy_pl
     return or_else(leaf, condition);
 }
 
+/* "Policy 'x': rule #2". */
+static const char *subject_of(struct checker *c, const struct policy_place *place)
+{
+    const struct written_policy *p = c->policy;
+    struct arena *arena = c->files->arena;
+    const char *policy = p->is_inline ? arena_printf(arena, "%s '%s': inline policy '%s'",
+                                                     store_kind_info(p->document->kind)->kind,
+                                                     p->document->name, p->name)
+                                      : arena_printf(arena, "Policy '%s'", p->name);
+    bool is_rule = place->section == POLICY_SECTION_RULE;
+    if (!policy || !(is_rule || place->section == POLICY_SECTION_ENFORCEMENT)) {
+        return policy;
+    }
+    return arena_printf(arena, "%s: %s #%zu", policy, is_rule ? "rule" : "enforcement rule",
+                        place->rule_index);
+}
+
 static void tell(struct checker *c, const struct policy_place *place, enum policy_severity severity,
                  const char *code, const char *text, const char *remedy)
 {
     const struct tree_node *node = node_at(c, place);
-    struct diagnostic d = {.severity = severity, .code = code, .text = text, .remedy = remedy};
+    struct diagnostic d = {.severity = severity,
+                           .code = code,
+                           .text = text,
+                           .remedy = remedy,
+                           .subject = subject_of(c, place)};
     size_t end = place->has_range                        ? place->end
                  : place->section == POLICY_SECTION_ATTR ? place->attr.len
                                                          : 0;

@@ -49,6 +49,7 @@ void policy_files_tell(struct policy_files *files, const struct policy_document 
                                  : text_place_at(text, node->line, node->column);
     struct text_place to = is_scalar && end > begin ? yaml_place_of(text, node, end) : from;
     d.file = document->file;
+    d.document_line = document->tree->line;
     d.line = from.line;
     d.column = from.column;
     d.length = length_between(text, from, to);

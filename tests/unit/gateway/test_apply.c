@@ -117,7 +117,7 @@ static const struct {
     {"kind: Policy\nmetadata: {name: one}\nspec:\n  rule: []\n", "line 4"},
     {"kind: Policy\nmetadata: {name: one}\nspec:\n  rules:\n  - effect: DENY\n    condition:\n"
      "      match: ctx.a ==\n",
-     "Policy 'one': rule #0: condition: match"},
+     "line 7, column 22: Policy 'one': rule #0: expected an expression"},
     {"kind: Policy\nmetadata: {name: one}\nspec: {rules: [{effect: DENY, condition: {opa: {inline: "
      "x}}}]}\n",
      "Rego"},
@@ -133,7 +133,7 @@ static const struct {
      "nope does not exist"},
     {"kind: Group\nmetadata: {name: dev}\nspec: {authorization: {inlinePolicies: [{name: x, spec: "
      "{rules: [{effect: DENY, condition: {match: '1 +'}}]}}]}}\n",
-     "inlinePolicies[0]"},
+     "Group 'dev': inline policy 'x': rule #0: "},
     {"kind: Policy\nmetadata: {name: one}\nspec: {}\n---\nkind: Policy\nmetadata: {name: "
      "one}\nspec: {}\n",
      "also on line"},
