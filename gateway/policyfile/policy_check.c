@@ -264,7 +264,15 @@ static void check_head(struct checker *c, const struct policy_source *source)
     if (problem) {
         char text[200];
         (void)snprintf(text, sizeof text, "the name is not valid: %s", problem);
-        tell(c, &place, POLICY_SEVERITY_ERROR, "policy-invalid", text, "");
+        const struct tree_node *tree = c->policy->document->tree;
+        struct diagnostic d = {.severity = POLICY_SEVERITY_ERROR,
+                               .code = "policy-invalid",
+                               .text = text,
+                               .subject = subject_of(c, &place)};
+        policy_files_tell(c->files, c->policy->document,
+                          or_else(tree_member(tree_member(tree, "metadata"), "name"), tree), 0, 0,
+                          &d);
+        c->policy->is_broken = true;
     }
     head.name = c->policy->is_inline ? source->name : STR_NONE;
     if (!is_too_long) {

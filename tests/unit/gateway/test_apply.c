@@ -175,7 +175,7 @@ START_TEST(all_broken_documents_are_told)
                            false, false, &r),
                      0);
     ck_assert_ptr_nonnull(strstr(f.err.text, "line 1"));
-    ck_assert_ptr_nonnull(strstr(f.err.text, "\nline 3"));
+    ck_assert_ptr_nonnull(strstr(f.err.text, "\nline 4, column 18: Policy 'X': the name is not valid"));
     fixture_close(&f);
 }
 END_TEST
