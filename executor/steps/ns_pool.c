@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <net/if.h>
 #include <sched.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,7 +19,11 @@
 
 #include "executor/proc/fd.h"
 
-enum { NETNS_POOL_MAX = 256, USERNS_AHEAD = 32 };
+enum {
+    NETNS_POOL_MAX = 256,
+    USERNS_AHEAD = 32,
+    NO_NESTING_FAILED = 255, /* above every errno */
+};
 
 struct range {
     int userns; /* without nesting, kept from one sandbox to the next; -1 = not made */
@@ -34,19 +40,55 @@ struct ns_pool {
     unsigned netns_count;
 };
 
-/* The child that holds a new user namespace until it is mapped and opened. Runs no libc call that
- * takes a lock. */
-static _Noreturn void userns_child(int wait_fd, bool may_nest)
+struct userns_plan {
+    const char *map;
+    uint32_t owner; /* host uid */
+    bool may_nest;
+};
+
+/* What the kernel counts of a user namespace (inotify instances, queued signals, message queues,
+ * locked memory) it counts once more for the namespace's owner on the host. With root as owner of
+ * all, one sandbox could use up the share of all others. */
+static int become_owner(uint32_t owner)
 {
-    char byte;
-    if (read(wait_fd, &byte, 1) == 1 && !may_nest && setresuid(0, 0, 0) == 0) {
-        int fd = open("/proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
-        if (fd == -1 || write(fd, "0", 1) != 1) {
-            _exit(1);
-        }
-        _exit(0);
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2];
+    if (owner == 0) {
+        return 0;
     }
-    _exit(may_nest ? 0 : 1);
+    if (syscall(SYS_capget, &header, caps) == -1 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == -1 ||
+        syscall(SYS_setresuid, owner, owner, owner) == -1) {
+        return -errno;
+    }
+    /* Some hosts let only CAP_SYS_ADMIN make user namespaces. */
+    for (int i = 0; i < 2; i++) {
+        caps[i].effective = caps[i].permitted;
+        caps[i].inheritable = 0;
+    }
+    return syscall(SYS_capset, &header, caps) == -1 ? -errno : 0;
+}
+
+/* The child that makes a user namespace and holds it until it is mapped and opened. Runs no libc
+ * call that takes a lock. Its exit status is an errno. */
+static _Noreturn void userns_child(int peer, const struct userns_plan *plan)
+{
+    char byte = 'r';
+    int r = become_owner(plan->owner);
+    if (r < 0 || unshare(CLONE_NEWUSER) == -1) {
+        _exit(r < 0 ? -r : errno);
+    }
+    if (write(peer, &byte, 1) != 1 || read(peer, &byte, 1) != 1) {
+        _exit(EPIPE);
+    }
+    if (!plan->may_nest) {
+        int fd = syscall(SYS_setresuid, 0, 0, 0) == -1
+                     ? -1
+                     : open("/proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
+        if (fd == -1 || write(fd, "0", 1) != 1) {
+            _exit(NO_NESTING_FAILED);
+        }
+    }
+    _exit(0);
 }
 
 static int map_child(pid_t child, const char *map, int *ret_fd)
@@ -66,42 +108,61 @@ static int map_child(pid_t child, const char *map, int *ret_fd)
     return r;
 }
 
-static int userns_make(const char *map, bool may_nest, int *ret, struct error *err)
+/* Maps and opens the namespace that the child has made, when it says so. 0 or -errno. */
+static int userns_take(pid_t child, int peer, const char *map, int *ret_fd)
 {
-    int pipe_fds[2];
-    if (pipe2(pipe_fds, O_CLOEXEC) == -1) {
-        return error_set_errno(err, STATUS_INTERNAL, errno, "pipe");
+    char byte;
+    if (read(peer, &byte, 1) != 1) {
+        return -ECHILD; /* it has told why by its exit status */
     }
-    struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
-    pid_t child = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-    if (child == 0) {
-        (void)close(pipe_fds[1]);
-        userns_child(pipe_fds[0], may_nest);
-    }
-    int saved = errno;
-    (void)close(pipe_fds[0]);
-    AUTO_FD int go = pipe_fds[1];
-    if (child == -1) {
-        return error_set_errno(err, STATUS_FAILED_PRECONDITION, saved,
-                               "make a user namespace (remedy: raise user.max_user_namespaces, "
-                               "allow CAP_SETFCAP)");
-    }
-    AUTO_FD int fd = -1;
-    int r = map_child(child, map, &fd);
-    if (r == 0) {
-        r = write(go, "x", 1) == 1 ? 0 : -errno;
-    }
-    fd_close(&go);
-    int status = 0;
-    while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
-    }
-    if (r < 0) {
-        return error_set_errno(err, STATUS_INTERNAL, -r, "map a user namespace with '%s'", map);
-    }
-    if (status != 0) {
+    int r = map_child(child, map, ret_fd);
+    return r == 0 && write(peer, "x", 1) != 1 ? -errno : r;
+}
+
+static int userns_error(int r, int status, const struct userns_plan *plan, struct error *err)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+    if (code == NO_NESTING_FAILED) {
         return error_set(err, STATUS_FAILED_PRECONDITION,
                          "cannot refuse nested user namespaces: "
                          "/proc/sys/user/max_user_namespaces must be writable");
+    }
+    if (code != 0 && (r == 0 || r == -ECHILD)) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, code,
+                               "make a user namespace (remedy: raise user.max_user_namespaces; "
+                               "give the executor CAP_SYS_ADMIN, CAP_SETUID and CAP_SETFCAP)");
+    }
+    return error_set_errno(err, STATUS_FAILED_PRECONDITION, -r,
+                           "map a user namespace with '%s' (needs CAP_SETUID, CAP_SETGID)",
+                           plan->map);
+}
+
+static int userns_make(const struct userns_plan *plan, int *ret, struct error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == -1) {
+        return error_set_errno(err, STATUS_INTERNAL, errno, "socketpair");
+    }
+    AUTO_FD int ours = pair[0];
+    AUTO_FD int theirs = pair[1];
+    struct clone_args args = {.exit_signal = SIGCHLD};
+    pid_t child = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (child == 0) {
+        (void)close(pair[0]);
+        userns_child(pair[1], plan);
+    }
+    if (child == -1) {
+        return error_set_errno(err, STATUS_RESOURCE_EXHAUSTED, errno, "fork");
+    }
+    fd_close(&theirs);
+    AUTO_FD int fd = -1;
+    int r = userns_take(child, ours, plan->map, &fd);
+    fd_close(&ours);
+    int status = 0;
+    while (waitpid(child, &status, 0) == -1 && errno == EINTR) {
+    }
+    if (r < 0 || status != 0) {
+        return userns_error(r, status, plan, err);
     }
     *ret = fd_take(&fd);
     return 0;
@@ -195,7 +256,8 @@ int ns_pool_userns(struct ns_pool *pool, uint32_t i, bool may_nest, int *ret, st
     if (*fd < 0) {
         char map[64];
         (void)snprintf(map, sizeof map, "0 %u %d\n", ns_pool_uid_base(pool, i), NS_IDS_PER_RANGE);
-        int r = userns_make(map, may_nest, fd, err);
+        const struct userns_plan plan = {map, ns_pool_uid_base(pool, i), may_nest};
+        int r = userns_make(&plan, fd, err);
         if (r < 0) {
             return r;
         }
@@ -209,7 +271,9 @@ int ns_pool_overlay_userns(struct ns_pool *pool, uint32_t i, int *ret, struct er
     char map[96];
     (void)snprintf(map, sizeof map, "0 %u %d\n%d 0 1\n", ns_pool_uid_base(pool, i),
                    NS_IDS_PER_RANGE, NS_IDS_PER_RANGE);
-    return userns_make(map, true, ret, err);
+    /* Nobody ever enters it, so that it may be root's: it maps the host's root. */
+    const struct userns_plan plan = {map, 0, true};
+    return userns_make(&plan, ret, err);
 }
 
 static int loopback_up(void)
