@@ -69,6 +69,9 @@ struct policy_query {
     void *clock_context;
     bool is_strict;
     void (*trace)(void *context, const struct policy_rule_step *step); /* may be NULL */
+    /* Each sub-expression of a leaf, before the leaf's own step; offsets are in its text, and the
+     * value dies with the callback. May be NULL. */
+    void (*trace_value)(void *context, const struct policy_trace_step *step);
     void *trace_context;
 };
 
