@@ -42,6 +42,9 @@ static _Noreturn void exec_launcher(const char *path, char *const *argv, int soc
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    /* If the executor is spared when the host's memory is short, sandboxes are not: written with
+     * CAP_SYS_RESOURCE, this is also the least that their processes can give themselves. */
+    (void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "0");
     if (dup2(null_fd, 0) == -1 || dup2(null_fd, 1) == -1 || dup2(null_fd, 2) == -1 ||
         dup2(high_socket, 3) == -1 || dup2(high_filter, 4) == -1 || close_range(5, ~0U, 0) == -1) {
         _exit(126);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -232,9 +233,20 @@ static void process_handle(struct executor *ex, struct source *source, uint32_t 
     sandbox_finish(s);
 }
 
+/* What the gateway will accept() on, if init tells the truth. */
+static bool is_unix_listener(int fd)
+{
+    int domain = 0;
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens == 1;
+}
+
 static void handle_ready(struct sandbox *s, const struct init_message *m, struct channel_fds *fds)
 {
-    if (s->state != SANDBOX_STARTING || fds->count != (s->wants_proxy ? 1u : 0u)) {
+    if (s->state != SANDBOX_STARTING || fds->count != (s->wants_proxy ? 1u : 0u) ||
+        (s->wants_proxy && !is_unix_listener(fds->fds[0]))) {
         sandbox_end(s, EXECUTOR_GONE_PROTOCOL, "init spoke out of turn");
         return;
     }

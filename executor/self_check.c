@@ -94,7 +94,7 @@ int self_drop_capabilities(struct error *err)
     if (r == 0) {
         /* Some hosts give root fewer; what is missing shows in the step that needs it. */
         keep &= have[0].permitted | (uint64_t)have[1].permitted << 32;
-        r = privileges_limit_bounding(keep);
+        r = privileges_limit_bounding(UINT64_MAX, keep);
         r = r < 0 ? r : privileges_set(keep);
     }
     return r < 0 ? error_set_errno(err, STATUS_FAILED_PRECONDITION, -r, "drop capabilities") : 0;

@@ -124,6 +124,11 @@ static char **split_args(const struct init_start *start, char *args)
     return vector;
 }
 
+static void set_oom_score(const struct init *init, const char *score)
+{
+    (void)!pwrite(init->setup->oom_score, score, strlen(score), 0);
+}
+
 static void start_program(struct init *init, const struct init_start *start, char *args,
                           const int *attach, const int *fds)
 {
@@ -139,7 +144,11 @@ static void start_program(struct init *init, const struct init_start *start, cha
         .attach = attach,
         .fds = fds,
     };
+    /* Whoever must go when memory is short, it is not pid 1. A child cannot write its own score:
+     * it is not dumpable until it runs its program. */
+    set_oom_score(init, "500");
     pid_t pid = run_child_start(&child);
+    set_oom_score(init, "0");
     free(vector);
     if (child.stage != EXECUTOR_STAGE_RAN) {
         report_exit(init, start->run, child.stage, child.error_number, 0);

@@ -79,6 +79,7 @@ static void launch(const struct launch_request *q, struct channel_fds *fds,
         .filter = filter,
         .root = -1,
         .listener = -1,
+        .oom_score = -1,
         .home_source = -1,
     };
     struct launch_reply reply = {.serial = q->serial};

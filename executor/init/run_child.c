@@ -18,7 +18,7 @@
 #include "executor/init/privileges.h"
 #include "executor/proc/fd.h"
 
-enum { STACK_BYTES = 64 * 1024, OOM_SCORE_OF_RUNS = 500 };
+enum { STACK_BYTES = 64 * 1024 };
 
 static int fail(struct run_child *child, enum executor_run_stage stage, int error_number)
 {
@@ -109,16 +109,13 @@ static int child_main(void *argument)
         }
     }
     reset_signals();
-    /* Whoever must go when memory is short, it is not pid 1. */
-    char score[16];
-    (void)snprintf(score, sizeof score, "%d", OOM_SCORE_OF_RUNS);
-    (void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", score);
     (void)setsid();
     int r = set_stdio(child);
     if (r < 0) {
         return fail(child, EXECUTOR_STAGE_TERMINAL, -r);
     }
-    r = set_ids(start->uid, start->gid);
+    r = privileges_bound_run(start->uid, start->capabilities);
+    r = r < 0 ? r : set_ids(start->uid, start->gid);
     r = r < 0 ? r : privileges_drop_for_run(start->uid, start->capabilities);
     if (r < 0) {
         return fail(child, EXECUTOR_STAGE_IDENTITY, -r);

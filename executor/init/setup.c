@@ -26,6 +26,9 @@
 
 enum { MNT_DETACH_FLAG = 2 }; /* sys/mount.h clashes with linux/mount.h */
 
+/* Of the 3,072 that the kernel gives to all instances of devpts but the host's. */
+#define PTYS_MAX "64"
+
 /* Everything here up to enter_user_namespace() runs as host root, but inside new namespaces and
  * with no other process there; it follows no symbolic link of the image, and each mount is made
  * from a descriptor onto a descriptor. */
@@ -74,7 +77,9 @@ static int bind_at(struct setup *s, const char *source, const char *target, uint
     if (at < 0) {
         return at;
     }
-    AUTO_FD int tree = mounts_clone(AT_FDCWD, source, 0);
+    /* A source is one name in a mount of ours; but what a build left in its storage may be a link.
+     */
+    AUTO_FD int tree = mounts_clone(AT_FDCWD, source, AT_SYMLINK_NOFOLLOW);
     return tree < 0 ? tree : mounts_attach(tree, at);
 }
 
@@ -87,7 +92,7 @@ static int mount_dev(struct setup *s)
     char gid[16];
     (void)snprintf(gid, sizeof gid, "%u", s->request->uid_base + 5);
     const struct mounts_option options[] = {
-        {"ptmxmode", "0666", -1}, {"mode", "0620", -1}, {"gid", gid, -1}, {"max", "256", -1}};
+        {"ptmxmode", "0666", -1}, {"mode", "0620", -1}, {"gid", gid, -1}, {"max", PTYS_MAX, -1}};
     AUTO_FD int pts = mounts_new("devpts", options, 4, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
     if (pts < 0) {
         return pts;
@@ -176,11 +181,12 @@ static int mount_storage(struct setup *s)
     return r;
 }
 
-/* Files that say something about the host, or that a kernel bug would make worth having. Writes
- * anywhere in /proc/sys are refused by ownership alone: no uid in here is the host's root. */
-static const char *const masked_files[] = {"proc/kallsyms",   "proc/keys",          "proc/kcore",
-                                           "proc/timer_list", "proc/config.gz",     "proc/kmsg",
-                                           "proc/cmdline",    "proc/sysrq-trigger", "proc/modules"};
+/* Files that say something about the host or what others do on it, or that a kernel bug would make
+ * worth having. What only root may read (kmsg, kcore, timer_list) or write (/proc/sys,
+ * sysrq-trigger) is refused by ownership alone: no uid in here is the host's root. */
+static const char *const masked_files[] = {"proc/kallsyms", "proc/keys",    "proc/config.gz",
+                                           "proc/cmdline",  "proc/modules", "proc/interrupts",
+                                           "proc/diskstats"};
 static const char *const masked_directories[] = {"proc/acpi", "proc/scsi", "proc/bus", "proc/fs",
                                                  "proc/irq"};
 
@@ -193,6 +199,10 @@ static int mount_proc(struct setup *s)
     }
     AUTO_FD int at = fd_open_beneath(s->root, "proc", O_PATH | O_DIRECTORY);
     int r = at < 0 ? at : mounts_attach(fd, at);
+    if (r == 0) {
+        s->oom_score = fd_open_beneath(s->root, "proc/1/oom_score_adj", O_WRONLY);
+        r = s->oom_score < 0 ? s->oom_score : 0;
+    }
     for (size_t i = 0; r == 0 && i < sizeof masked_files / sizeof *masked_files; i++) {
         r = bind_at(s, "/dev/null", masked_files[i], 0);
         r = r == -ENOENT ? 0 : r;
@@ -334,32 +344,33 @@ static int keep_at(int *fd, int place)
 static int leave_host_behind(struct setup *s)
 {
     enum { ABOVE = 64 };
-    int *const kept[] = {&s->control, &s->listener, &s->home_source};
+    int *const kept[] = {&s->control, &s->listener, &s->home_source, &s->oom_score};
+    const int count = sizeof kept / sizeof *kept;
     /* An anonymous session keyring, so that the host's is out of reach. */
     (void)syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < count; i++) {
         int r = keep_at(kept[i], ABOVE + i);
         if (r < 0) {
             return r;
         }
     }
     if (syscall(SYS_close_range, INIT_CONTROL_FD, ABOVE - 1, 0) == -1 ||
-        syscall(SYS_close_range, ABOVE + 3, ~0U, 0) == -1) {
+        syscall(SYS_close_range, (unsigned)(ABOVE + count), ~0U, 0) == -1) {
         return -errno;
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < count; i++) {
         int r = keep_at(kept[i], INIT_CONTROL_FD + i);
         if (r < 0) {
             return r;
         }
     }
-    return syscall(SYS_close_range, INIT_CONTROL_FD + 3, ~0U, 0) == -1 ? -errno : 0;
+    return syscall(SYS_close_range, (unsigned)(INIT_CONTROL_FD + count), ~0U, 0) == -1 ? -errno : 0;
 }
 
 static int drop_privileges(struct setup *s)
 {
     uint64_t keep = s->request->capabilities | PRIVILEGES_OF_INIT;
-    int r = privileges_limit_bounding(keep);
+    int r = privileges_limit_bounding(UINT64_MAX, keep);
     r = r < 0 ? r : privileges_set(keep);
     if (r < 0) {
         return r;

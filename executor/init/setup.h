@@ -16,6 +16,7 @@ struct setup {
     int root;
     int attach[LAUNCH_ATTACH_MAX];
     int listener;       /* made here: the proxy socket */
+    int oom_score;      /* made here: /proc/1/oom_score_adj, out of reach later on */
     const char *target; /* the place in the image that was mounted on last; for errors */
     uint32_t step_us[INIT_STEPS_MAX]; /* how long each step took */
     int home_source;                  /* the image's home, before our own is mounted over it */

@@ -5,8 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/btrfs.h>
 #include <linux/keyctl.h>
 #include <linux/sched.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <signal.h>
@@ -176,6 +179,9 @@ static void print_sockets(void)
         {"INET", AF_INET, SOCK_STREAM, 0},
         {"INET6", AF_INET6, SOCK_STREAM, 0},
         {"INET raw", AF_INET, SOCK_RAW, IPPROTO_ICMP},
+        {"INET sctp", AF_INET, SOCK_STREAM, IPPROTO_SCTP},
+        {"INET mptcp", AF_INET, SOCK_STREAM, IPPROTO_MPTCP},
+        {"INET udplite", AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE},
         {"PACKET", AF_PACKET, SOCK_RAW, 0},
         {"NETLINK route", AF_NETLINK, SOCK_RAW, 0},
         {"NETLINK xfrm", AF_NETLINK, SOCK_RAW, 6},
@@ -245,6 +251,10 @@ static void print_calls(void)
         {"iopl", SYS_iopl, 3, 0, 0, 0, 0},
         {"fanotify_init", SYS_fanotify_init, 0, 0, 0, 0, 0},
         {"personality", SYS_personality, 0x0040000, 0, 0, 0, 0},
+        {"lease on a file", SYS_fcntl, -1, F_SETLEASE, F_WRLCK, 0, 0},
+        {"btrfs subvolume", SYS_ioctl, -1, BTRFS_IOC_SUBVOL_CREATE, 0, 0, 0},
+        {"line discipline", SYS_ioctl, -1, TIOCSETD, 0, 0, 0},
+        {"TCP ULP", SYS_setsockopt, -1, SOL_TCP, TCP_ULP, 0, 0},
         {"unknown call", 999, 0, 0, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -278,6 +288,7 @@ static void print_files(void)
         "/proc/1/exe",
         "/proc/sched_debug",
         "/proc/interrupts",
+        "/proc/diskstats",
         "/proc/iomem",
         "/sys",
         "/sys/firmware",
