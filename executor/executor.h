@@ -57,10 +57,21 @@ struct asker {
     struct asker *next;
 };
 
+/* A forked first process that waits for its order. */
+struct holder {
+    uint32_t serial;
+    int control; /* our end of its socket */
+    int pidfd;   /* -1: the launcher has not answered yet */
+};
+
+enum { HOLDERS_MAX = 32 };
+
 struct launcher {
     struct source source; /* first */
     pid_t pid;
     uint32_t next_serial;
+    struct holder holders[HOLDERS_MAX];
+    unsigned holder_count;
 };
 
 struct run {
@@ -104,6 +115,7 @@ struct sandbox {
     struct launcher *launcher;
     uint32_t serial;
 
+    bool was_held; /* its first process was a holder: it takes its order by itself */
     bool is_launched;
     bool is_build;
     bool remove_storage;
@@ -179,6 +191,15 @@ int launcher_start(struct executor *ex, struct launcher *launcher, bool is_build
                    const char *resolvers, struct error *err);
 int launcher_send(struct sandbox *s, const struct sandbox_spec *spec, int control, int userns,
                   int netns, int storage, int root, struct error *err);
+
+/* holder.c. The pool keeps what it was given; a holder that was taken is the taker's. */
+bool holder_pool_fill(struct launcher *l, unsigned want); /* true: one is on its way */
+bool holder_pool_take(struct launcher *l, struct holder *ret);
+void holder_pool_give_back(struct launcher *l, struct holder *h);
+/* The launcher's answer about a fork; false when it is not about a holder. Without a pidfd (-1) the
+ * fork failed. */
+bool holder_pool_answer(struct launcher *l, uint32_t serial, int *pidfd);
+void holder_pool_close(struct launcher *l);
 
 /* sandbox.c */
 void sandbox_create(struct executor *ex, const struct sandbox_spec *spec, struct asker asker);

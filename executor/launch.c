@@ -98,9 +98,12 @@ static void launcher_handle(struct executor *ex, struct source *source, uint32_t
             ex->is_stopping = true;
             return;
         }
-        struct sandbox *s = sandbox_by_serial(ex, l, reply.serial);
         int pidfd = channel_fds_take(&fds, 0);
         channel_fds_close(&fds);
+        if (holder_pool_answer(l, reply.serial, &pidfd)) {
+            continue;
+        }
+        struct sandbox *s = sandbox_by_serial(ex, l, reply.serial);
         if (s && (reply.pid == 0 || pidfd >= 0)) {
             sandbox_launched(s, reply.pid, fd_take(&pidfd), reply.error_number);
         }
@@ -176,8 +179,14 @@ int launcher_send(struct sandbox *s, const struct sandbox_spec *spec, int contro
                   int netns, int storage, int root, struct error *err)
 {
     int attach[CGROUP_ATTACH_MAX];
-    int fds[CHANNEL_FDS_MAX] = {control, userns, netns, storage};
-    size_t count = 4;
+    int fds[CHANNEL_FDS_MAX];
+    size_t count = 0;
+    if (!s->was_held) {
+        fds[count++] = control; /* a holder has it already */
+    }
+    fds[count++] = userns;
+    fds[count++] = netns;
+    fds[count++] = storage;
     struct launch_request q = {
         .serial = s->serial,
         .uid = spec->uid,
@@ -203,11 +212,12 @@ int launcher_send(struct sandbox *s, const struct sandbox_spec *spec, int contro
         fds[count++] = attach[i];
     }
     const struct iovec part = {&q, sizeof q};
-    int r = channel_send(s->launcher->source.fd, &part, 1, fds, count);
+    int to = s->was_held ? s->control.fd : s->launcher->source.fd;
+    int r = channel_send(to, &part, 1, fds, count);
     if (r == -EAGAIN) {
-        struct pollfd p = {.fd = s->launcher->source.fd, .events = POLLOUT};
+        struct pollfd p = {.fd = to, .events = POLLOUT};
         (void)poll(&p, 1, SEND_TIMEOUT_MS);
-        r = channel_send(s->launcher->source.fd, &part, 1, fds, count);
+        r = channel_send(to, &part, 1, fds, count);
     }
     return r < 0 ? error_set_errno(err, STATUS_UNAVAILABLE, -r, "the launcher takes no order") : 0;
 }

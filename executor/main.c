@@ -31,6 +31,7 @@ enum {
     EVENTS_PER_ROUND = 64,
     CONFIG_ARENA_BYTES = 1 << 20,
     STARTING_CHECK_MS = 1000,
+    FILL_AFTER_MS = 1, /* of silence */
     LOCK_TRIES = 20,
     STOP_TIMEOUT_S = 10,
     LOCK_PAUSE_US = 50000
@@ -219,8 +220,8 @@ static bool fill_pools(struct executor *ex)
     if (ex->pools_are_full) {
         return false;
     }
-    bool made = ns_pool_fill(ex->namespaces, want) || cgroup_pool_fill(ex->cgroups, want) ||
-                storage_pool_fill(ex->storages, want);
+    bool made = holder_pool_fill(&ex->launchers[0], want) || ns_pool_fill(ex->namespaces, want) ||
+                cgroup_pool_fill(ex->cgroups, want) || storage_pool_fill(ex->storages, want);
     ex->pools_are_full = !made;
     return made;
 }
@@ -249,13 +250,15 @@ static bool handle_events(struct executor *ex, int timeout_ms)
 
 static void executor_loop(struct executor *ex)
 {
-    bool may_fill = true;
+    bool is_filling = false;
     while (!ex->is_stopping) {
-        int timeout_ms = !ex->pools_are_full && may_fill ? 0
-                         : ex->starting_count > 0        ? STARTING_CHECK_MS
-                                                         : -1;
-        /* Pools are for the idle moments: one step, and then whoever waits comes first. */
-        may_fill = handle_events(ex, timeout_ms) ? fill_pools(ex) : true;
+        /* Pools are for the idle moments: not while a sandbox starts, which needs the same locks of
+         * the kernel, and one step at a time, so that whoever waits comes first. */
+        int timeout_ms = ex->starting_count > 0 ? STARTING_CHECK_MS
+                         : ex->pools_are_full   ? -1
+                         : is_filling           ? 0
+                                                : FILL_AFTER_MS;
+        is_filling = handle_events(ex, timeout_ms) && ex->starting_count == 0 && fill_pools(ex);
         if (ex->starting_count > 0) {
             sandbox_expire_starting(ex);
         }
@@ -284,6 +287,7 @@ static void executor_close(struct executor *ex)
     }
     executor_unwatch(ex, &ex->listener);
     executor_unwatch(ex, &ex->signals);
+    holder_pool_close(&ex->launchers[0]);
     executor_unwatch(ex, &ex->launchers[0].source);
     executor_unwatch(ex, &ex->launchers[1].source);
     /* The groups catch whatever did not obey. */

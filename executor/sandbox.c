@@ -451,7 +451,8 @@ static int make_parts(struct sandbox *s, const struct sandbox_spec *spec, int co
     return r;
 }
 
-static struct sandbox *sandbox_new(struct executor *ex, const struct sandbox_spec *spec)
+static struct sandbox *sandbox_new(struct executor *ex, const struct sandbox_spec *spec,
+                                   bool is_held)
 {
     struct sandbox *s = calloc(1, sizeof *s);
     if (!s) {
@@ -470,6 +471,7 @@ static struct sandbox *sandbox_new(struct executor *ex, const struct sandbox_spe
     (void)snprintf(s->home, sizeof s->home, "%s", spec->home);
     s->launcher = &ex->launchers[spec->is_build];
     s->serial = ++s->launcher->next_serial;
+    s->was_held = is_held;
     unsigned slot = table_slot(&s->id);
     s->next_in_table = ex->sandboxes[slot];
     ex->sandboxes[slot] = s;
@@ -501,24 +503,39 @@ void sandbox_create(struct executor *ex, const struct sandbox_spec *spec, struct
         return;
     }
     int pair[2] = {-1, -1};
-    struct sandbox *s = channel_pair(pair, true) < 0 ? NULL : sandbox_new(ex, spec);
+    struct holder holder = {.control = -1, .pidfd = -1};
+    bool is_held = holder_pool_take(&ex->launchers[spec->is_build], &holder);
+    struct sandbox *s =
+        is_held || channel_pair(pair, true) == 0 ? sandbox_new(ex, spec, is_held) : NULL;
     AUTO_FD int theirs = pair[1];
     if (!s) {
         fd_close(&pair[0]);
+        if (is_held) {
+            holder_pool_give_back(&ex->launchers[spec->is_build], &holder);
+        }
         (void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, "no memory for a sandbox");
         reply_error(&asker, &err);
         return;
     }
     s->times_ns[TIME_ASKED] = now;
-    s->control = (struct source){.fd = pair[0], .handle = control_handle};
+    s->control =
+        (struct source){.fd = is_held ? holder.control : pair[0], .handle = control_handle};
     int r = executor_watch(ex, &s->control, EPOLLIN) < 0
                 ? error_set(&err, STATUS_RESOURCE_EXHAUSTED, "no memory to watch a sandbox")
                 : make_parts(s, spec, theirs, &err);
     if (r < 0) {
-        /* Nobody runs in it yet. */
+        /* Nobody runs in it yet, and no order was taken. */
+        if (is_held) {
+            (void)epoll_ctl(ex->poll_fd, EPOLL_CTL_DEL, s->control.fd, NULL);
+            s->control.fd = -1;
+            holder_pool_give_back(s->launcher, &holder);
+        }
         reply_error(&asker, &err);
         sandbox_finish(s);
         return;
+    }
+    if (is_held) {
+        sandbox_launched(s, 1, holder.pidfd, 0);
     }
     s->created = asker;
     ex->pools_are_full = false;

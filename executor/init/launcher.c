@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,7 +26,7 @@
 #include "executor/ipc/channel.h"
 #include "executor/proc/fd.h"
 
-enum { SOCKET_FD = 3, FILTER_FD = 4, FIXED_FDS = 4 };
+enum { SOCKET_FD = 3, FILTER_FD = 4, FIXED_FDS = 3 };
 
 static _Noreturn void child_main(struct setup *s)
 {
@@ -39,21 +40,49 @@ static _Noreturn void child_main(struct setup *s)
     _exit(0);
 }
 
-static bool take_fds(const struct launch_request *q, struct channel_fds *fds, struct setup *s)
+/* All but the control socket, from `first` on. */
+static bool take_fds(const struct launch_request *q, const struct channel_fds *fds, size_t first,
+                     struct setup *s)
 {
     size_t roots = q->flags & LAUNCH_BUILD ? 0 : 1;
-    if (q->attach_count > LAUNCH_ATTACH_MAX || fds->count != FIXED_FDS + roots + q->attach_count) {
+    if (q->attach_count > LAUNCH_ATTACH_MAX ||
+        fds->count != first + FIXED_FDS + roots + q->attach_count) {
         return false;
     }
-    s->control = fds->fds[0];
-    s->userns = fds->fds[1];
-    s->netns = fds->fds[2];
-    s->storage = fds->fds[3];
-    s->root = roots ? fds->fds[4] : -1;
+    const int *at = fds->fds + first;
+    s->userns = at[0];
+    s->netns = at[1];
+    s->storage = at[2];
+    s->root = roots ? at[3] : -1;
     for (uint32_t i = 0; i < q->attach_count; i++) {
-        s->attach[i] = fds->fds[FIXED_FDS + roots + i];
+        s->attach[i] = at[FIXED_FDS + roots + i];
     }
     return true;
+}
+
+/* Waits for the order that makes this process the first of a sandbox. */
+static _Noreturn void hold_main(struct setup *s)
+{
+    struct launch_request request;
+    struct channel_fds fds;
+    struct pollfd p = {.fd = s->control, .events = POLLIN};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    /* The end of the launcher must show to the executor, whoever still holds. */
+    (void)close(SOCKET_FD);
+    ssize_t n;
+    do {
+        (void)poll(&p, 1, -1);
+        n = channel_recv(s->control, &request, sizeof request, &fds);
+    } while (n == -EAGAIN);
+    if (n == 0) {
+        _exit(0); /* not needed any more */
+    }
+    s->request = &request;
+    if (n != (ssize_t)sizeof request || !take_fds(&request, &fds, 0, s)) {
+        init_report_failure(s, "read the order", EBADMSG);
+        _exit(1);
+    }
+    child_main(s);
 }
 
 /* The new process is the executor's child, not ours: it is waited for there. */
@@ -65,7 +94,9 @@ static pid_t fork_sandbox(struct setup *s, int *ret_pidfd)
         .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
     };
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-    if (pid == 0) {
+    if (pid == 0 && s->request->flags & LAUNCH_HOLD) {
+        hold_main(s);
+    } else if (pid == 0) {
         child_main(s);
     }
     return pid;
@@ -84,9 +115,11 @@ static void launch(const struct launch_request *q, struct channel_fds *fds,
     };
     struct launch_reply reply = {.serial = q->serial};
     AUTO_FD int pidfd = -1;
-    if (!take_fds(q, fds, &s)) {
+    bool is_hold = q->flags & LAUNCH_HOLD;
+    if (is_hold ? fds->count != 1 : !take_fds(q, fds, 1, &s)) {
         reply.error_number = EBADMSG;
     } else {
+        s.control = fds->fds[0];
         reply.pid = fork_sandbox(&s, &pidfd);
         if (reply.pid == -1) {
             reply.pid = 0;

@@ -8,13 +8,17 @@
  *
  * Executor to launcher: launch_request with descriptors in this order: control socket of the new
  * init, user namespace, network namespace, storage mount, root mount (not for a build), then the
- * cgroup files to join. The launcher answers launch_reply with a pidfd. */
+ * cgroup files to join. The launcher answers launch_reply with a pidfd.
+ *
+ * With LAUNCH_HOLD the control socket is all that comes along. The real launch_request reaches the
+ * new process by that socket, with the other descriptors in the same order. */
 
 enum {
     LAUNCH_BUILD = 1,
     LAUNCH_FILL_HOME = 2,
     LAUNCH_PROXY_SOCKET = 4,
     LAUNCH_RESOLVERS = 8, /* /etc/resolv.conf with the host's resolvers, not an empty one */
+    LAUNCH_HOLD = 16,     /* fork now, and let the new process wait for its own order */
     LAUNCH_ATTACH_MAX = 4,
     LAUNCH_PATH_MAX = 1024,
 };
