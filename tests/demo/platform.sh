@@ -39,10 +39,11 @@ end() {
     rm -f "$1"
 }
 
+# Until a file is there, or the process of a pid file is gone.
 wait_for() {
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         [ -e "$1" ] && return 0
-        alive "$2" "$3" || return 1
+        kill -0 "$(cat "$2")" 2>/dev/null || return 1
         sleep 0.05
     done
     return 1
@@ -121,7 +122,7 @@ start_executor() {
     rm -f "$folder/run/executor.sock"
     setsid "$out/cordium-executor" --config "$folder/executor.conf" >>"$folder/executor.log" 2>&1 </dev/null &
     echo $! >"$folder/executor.pid"
-    wait_for "$folder/run/executor.sock" "$folder/executor.pid" "$out/cordium-executor" ||
+    wait_for "$folder/run/executor.sock" "$folder/executor.pid" ||
         die "the executor did not start: $(tail -n 3 "$folder/executor.log")"
 }
 
@@ -138,8 +139,7 @@ start_gateway() {
     gateway_uid=$gateway_uid setsid bash -c 'as_gateway "$@"' start "$out/cordium-gateway" \
         --config "$folder/gateway.yaml" >>"$folder/gateway.log" 2>&1 </dev/null &
     echo $! >"$folder/gateway.pid"
-    sleep 0.1
-    wait_for "$folder/gateway/port" "$folder/gateway.pid" "$out/cordium-gateway" ||
+    wait_for "$folder/gateway/port" "$folder/gateway.pid" ||
         die "the gateway did not start: $(tail -n 3 "$folder/gateway.log")"
 }
 
