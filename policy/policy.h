@@ -368,6 +368,7 @@ struct policy_input {
     void *clock_context;
     void (*trace)(void *context, const struct policy_trace_step *step); /* may be NULL */
     void *trace_context;
+    bool is_brief; /* no words for missing input: the code alone, *err as it was */
 };
 
 /* Evaluates. *ret_value lives in `arena` (or in what vars lent). Calls no malloc as long as the

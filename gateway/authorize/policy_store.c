@@ -443,7 +443,7 @@ int policy_store_attachment(struct policy_store *ps, const ProtobufCMessage *res
     if (rc) {
         return error_wrap(err, "%s", point);
     }
-    *ret = (struct policy_attachment){str_from(point), names, a.name_count, set};
+    *ret = (struct policy_attachment){str_from(point), names, a.name_count, set, NULL};
     return 0;
 }
 

@@ -514,7 +514,10 @@ int policy_eval(const struct policy_program *program, const struct policy_input 
         v = eval_node(&e, program->root);
     }
     if (value_failed(v)) {
-        return report(program, value_failure(v), err);
+        const struct failure *f = value_failure(v);
+        bool is_brief = input->is_brief &&
+                        (policy_error_is_missing_input(f->code) || f->code == POLICY_E_INDEX_RANGE);
+        return is_brief ? -f->code : report(program, f, err);
     }
     *ret_value = v;
     return 0;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "policy/decide/bundle_match.h"
 #include "policy/decide/condition.h"
 #include "policy/decide/policy_entry.h"
 
@@ -30,7 +31,7 @@ struct decision_run {
     struct policy_decision *decision;
 };
 
-enum { SCRATCH_LENT_BYTES = 16384 };
+enum { SCRATCH_LENT_BYTES = 16384, VALUES_LENT_BYTES = 4096, VALUES_MAX = 128 };
 
 const char *policy_reason_name(enum policy_reason reason)
 {
@@ -263,6 +264,178 @@ static size_t active_bound(const struct policy_set *set, const struct policy_que
     return bound + (named < set->count ? named : set->count);
 }
 
+static bool is_late(const struct policy_query *q)
+{
+    return q->deadline_ns && q->clock_ns && q->clock_ns(q->clock_context) >= q->deadline_ns;
+}
+
+/* Can the decision be made from bundles (bundle_match.h)? Each attachment needs one, or nothing to
+ * attach. */
+static bool has_bundles(const struct policy_set *set, const struct policy_query *query)
+{
+    for (size_t i = 0; i < query->attachment_count; i++) {
+        const struct policy_attachment *a = &query->attachments[i];
+        bool is_empty = a->name_count == 0 && !a->inline_policies;
+        if (a->bundle ? policy_bundle_set(a->bundle) != set : !is_empty) {
+            return false;
+        }
+    }
+    return !query->is_strict && !query->trace && !query->trace_value &&
+           query->ctx.kind != POLICY_ABSENT;
+}
+
+/* One attachment's part in a decision made from bundles. */
+struct bundle_run {
+    const struct policy_bundle *bundle; /* NULL: nothing is attached */
+    const struct policy_attachment *attachment;
+    uint64_t *bits;  /* the rules to ask */
+    uint8_t *is_off; /* byte per policy; NULL: none is */
+    bool has_bits;
+};
+
+/* A named policy counts once, at its first attachment. */
+static bool counts_before(const struct bundle_run *runs, size_t at, uint32_t index)
+{
+    for (size_t i = 0; index != POLICY_INDEX_NONE && i < at; i++) {
+        if (runs[i].bundle && bundle_holds(runs[i].bundle, index)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct active_policy active_of(const struct bundle_run *r, uint32_t policy)
+{
+    const struct bundle_policy *p = &r->bundle->policies[policy];
+    return (struct active_policy){p->policy, r->attachment, p->index == POLICY_INDEX_NONE};
+}
+
+/* What collect() does; false when the decision fell on the way. */
+static bool collect_bundle(struct decision_run *run, struct bundle_run *runs, size_t at)
+{
+    struct bundle_run *r = &runs[at];
+    const struct policy_bundle *b = r->bundle;
+    if (b->event_count > 0) {
+        r->is_off = arena_zalloc(run->arena, b->policy_count + 1);
+        if (!r->is_off) {
+            return refuse_memory(run);
+        }
+    }
+    for (size_t i = 0; i < b->event_count; i++) {
+        const struct bundle_event *e = &b->events[i];
+        bool in_force;
+        if (e->policy == BUNDLE_NONE) {
+            return refuse_missing(run, r->attachment, e->missing);
+        }
+        if (counts_before(runs, at, b->policies[e->policy].index)) {
+            continue;
+        }
+        struct active_policy a = active_of(r, e->policy);
+        if (!is_in_force(run, &a, &in_force)) {
+            return false;
+        }
+        r->is_off[e->policy] = !in_force;
+    }
+    return true;
+}
+
+/* Asks the rules of one class and attachment whose bits are set. True: go on. */
+static bool try_bundle(struct decision_run *run, const struct bundle_run *runs, size_t at,
+                       unsigned class)
+{
+    const struct bundle_run *r = &runs[at];
+    const struct policy_bundle *b = r->bundle;
+    uint32_t end = b->class_start[class + 1];
+    for (uint32_t rule = b->class_start[class]; rule < end; rule++) {
+        uint64_t rest = r->bits[rule >> 6] >> (rule & 63);
+        if (!rest) {
+            rule |= 63;
+            continue;
+        }
+        rule += (uint32_t)__builtin_ctzll(rest);
+        if (rule >= end) {
+            break;
+        }
+        uint32_t policy = b->rules[rule].policy;
+        if ((r->is_off && r->is_off[policy]) ||
+            counts_before(runs, at, b->policies[policy].index)) {
+            continue;
+        }
+        struct active_policy a = active_of(r, policy);
+        if (!try_rule(run, &a, b->rules[rule].rule)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void try_bundles(struct decision_run *run, const struct bundle_run *runs, size_t count)
+{
+    for (unsigned c = 0; c < RULE_CLASS_COUNT; c++) {
+        for (size_t i = 0; i < count; i++) {
+            if (runs[i].has_bits && !try_bundle(run, runs, i, c)) {
+                return;
+            }
+        }
+    }
+}
+
+/* Chooses the rules to ask. False: it cannot be told. */
+static bool match_bundles(struct decision_run *run, struct bundle_run *runs, size_t count)
+{
+    _Alignas(16) char lent[VALUES_LENT_BYTES];
+    struct bundle_value items[VALUES_MAX];
+    struct arena arena;
+    struct bundle_values values = {
+        .arena = &arena, .ctx = run->query->ctx, .items = items, .room = VALUES_MAX};
+    bool ok = true;
+    arena_init_with(&arena, lent, sizeof lent, BUNDLE_VALUES_MAX_BYTES);
+    for (size_t i = 0; ok && i < count; i++) {
+        const struct policy_bundle *b = runs[i].bundle;
+        runs[i].bits = arena_alloc(run->arena, b->word_count * sizeof *runs[i].bits);
+        ok = runs[i].bits && bundle_match(b, &values, runs[i].bits, &runs[i].has_bits);
+    }
+    arena_free(&arena);
+    return ok;
+}
+
+/* True when the decision was made. */
+static bool decide_by_bundles(struct decision_run *run)
+{
+    const struct policy_query *q = run->query;
+    struct bundle_run *runs = arena_calloc(run->arena, q->attachment_count, sizeof *runs);
+    size_t count = 0;
+    for (size_t i = 0; runs && i < q->attachment_count; i++) {
+        if (q->attachments[i].bundle) {
+            runs[count++] = (struct bundle_run){.bundle = q->attachments[i].bundle,
+                                                .attachment = &q->attachments[i]};
+        }
+    }
+    if (!runs || !match_bundles(run, runs, count)) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!collect_bundle(run, runs, i)) {
+            return true;
+        }
+    }
+    try_bundles(run, runs, count);
+    return true;
+}
+
+/* The same by looking at all rules. */
+static void decide_by_rules(struct decision_run *run)
+{
+    const struct policy_set *set = run->set;
+    run->active = arena_calloc(run->arena, active_bound(set, run->query), sizeof *run->active);
+    run->seen = arena_zalloc(run->arena, set->count / 8 + 1);
+    if (!run->active || !run->seen) {
+        (void)refuse_memory(run);
+    } else if (collect(run)) {
+        try_rules(run);
+    }
+}
+
 static struct policy_value timestamp_from_ns(int64_t ns)
 {
     int64_t seconds = ns / 1000000000;
@@ -281,12 +454,6 @@ void policy_decide(const struct policy_set *set, const struct policy_query *quer
     struct decision_run run = {.set = set, .query = query, .arena = arena, .decision = ret};
     *ret = (struct policy_decision){
         .reason = POLICY_REASON_NO_MATCH, .set_version = set->version, .detail = ""};
-    run.active = arena_calloc(arena, active_bound(set, query), sizeof *run.active);
-    run.seen = arena_zalloc(arena, set->count / 8 + 1);
-    if (!run.active || !run.seen) {
-        (void)refuse_memory(&run);
-        return;
-    }
     arena_init_with(&run.scratch, lent, sizeof lent, POLICY_EXPRESSION_MEMORY_MAX_BYTES);
     run.vars[POLICY_VAR_CTX] = query->ctx;
     run.condition = (struct condition_run){
@@ -298,13 +465,14 @@ void policy_decide(const struct policy_set *set, const struct policy_query *quer
                   .clock_ns = query->clock_ns,
                   .clock_context = query->clock_context,
                   .trace = query->trace_value,
-                  .trace_context = query->trace_context},
+                  .trace_context = query->trace_context,
+                  .is_brief = !query->trace && !query->is_strict},
         .scratch = &run.scratch,
         .trace = query->trace ? trace_condition : NULL,
         .trace_context = &run,
     };
-    if (collect(&run)) {
-        try_rules(&run);
+    if (!has_bundles(set, query) || is_late(query) || !decide_by_bundles(&run)) {
+        decide_by_rules(&run);
     }
     arena_free(&run.scratch);
 }

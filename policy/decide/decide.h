@@ -7,6 +7,7 @@
 
 #include "policy/base/arena.h"
 #include "policy/base/str.h"
+#include "policy/decide/bundle.h"
 #include "policy/decide/policy_set.h"
 #include "policy/policy.h"
 
@@ -33,6 +34,7 @@ struct policy_attachment {
     const struct str *names;
     size_t name_count;
     const struct policy_set *inline_policies; /* POLICY_SET_INLINE, or NULL */
+    const struct policy_bundle *bundle;       /* of just these (bundle.h), or NULL; borrowed */
 };
 
 enum policy_rule_result {

@@ -89,7 +89,7 @@ static void attach(struct fixture *f, const char *point, const char *name)
     struct str *names = arena_calloc(&f->arena, 1, sizeof *names);
     names[0] = str_from(name);
     f->attachments[f->attachment_count++] =
-        (struct policy_attachment){str_from(point), names, name ? 1 : 0, NULL};
+        (struct policy_attachment){str_from(point), names, name ? 1 : 0, NULL, NULL};
 }
 
 static void finish(struct fixture *f)
