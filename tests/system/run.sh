@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/../.."
 folder=build/check/platform
 python=build/venv/bin/python
-tests=${*:-daemons exec build policy errors cli probe audit}
+tests=${*:-daemons auth exec build policy errors cli probe audit}
 if [ "$(id -u)" != 0 ]; then
     echo "the system tests need root: the executor makes namespaces, mounts and cgroups"
     echo "0 passed, 0 failed, 1 skipped"
