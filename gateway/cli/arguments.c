@@ -69,7 +69,7 @@ static bool set_text(struct arguments *a, int key, const char *text)
         {OPT_SESSION, &a->session},
         {OPT_BODY, &a->body},
         {OPT_TEST, &a->test},
-        {OPT_NOW, &a->now},
+        {OPT_AUDIT_ID, &a->audit_id},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].key == key) {

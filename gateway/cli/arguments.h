@@ -27,7 +27,7 @@ struct arguments {
     bool is_ephemeral, remove_after, as_root, no_stdin, is_recursive, is_dry_run, prune, detach,
         cancel, no_wait, timestamps, start, read_only, cordium_config, no_network, is_strict,
         update, show_all;
-    const char *method, *session, *body, *test, *now;
+    const char *method, *session, *body, *test, *audit_id;
     uint32_t audit_lines;
     struct argument_list words; /* positional */
 };
@@ -78,7 +78,7 @@ enum {
     OPT_SESSION,
     OPT_BODY,
     OPT_TEST,
-    OPT_NOW,
+    OPT_AUDIT_ID,
     OPT_AUDIT_LINES,
 };
 

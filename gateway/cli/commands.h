@@ -10,6 +10,8 @@ extern const struct command build_commands[];
 extern const struct command copy_commands[];
 extern const struct command apply_commands[];
 extern const struct command policy_commands[];
+extern const struct command policy_test_commands[];
+extern const struct command policy_server_commands[];
 extern const struct command session_commands[];
 
 #endif

@@ -150,16 +150,18 @@ static void lint_condition(struct lint_run *run, const struct policy_condition_s
         return;
     }
     size_t guards = run->guard_count;
-    for (size_t i = 0; i < c->of_count; i++) {
-        collect_child_guards(run, &c->of[i], c->kind == POLICY_CONDITION_ALL);
-    }
     bool negates = c->kind == POLICY_CONDITION_NONE;
     for (size_t i = 0; i < c->of_count; i++) {
+        for (size_t k = 0; k < c->of_count; k++) {
+            if (k != i) {
+                collect_child_guards(run, &c->of[k], c->kind == POLICY_CONDITION_ALL);
+            }
+        }
         run->place.path[run->place.depth++] = (uint8_t)i;
         lint_condition(run, &c->of[i], effect, is_negated != negates);
         run->place.depth--;
+        run->guard_count = guards;
     }
-    run->guard_count = guards;
 }
 
 static bool is_always(const struct policy_condition_source *c)

@@ -419,14 +419,24 @@ static struct lint_seen visit_bind(struct walk w, const struct ast *node)
     return is_bind ? body : nothing(POLICY_OPTIONAL);
 }
 
+/* Each operand may rely on what the others say, but not on itself. */
+static void collect_from_others(struct lint_run *run, const struct ast *node, size_t self)
+{
+    for (size_t i = 0; i < node->args_count && i < LINT_GUARDS_MAX; i++) {
+        if (i != self) {
+            lint_collect_guards(run, node->args[i], node->op == OP_AND);
+        }
+    }
+}
+
 static struct lint_seen visit_logic(struct walk w, const struct ast *node)
 {
     size_t guards = w.run->guard_count;
-    lint_collect_guards(w.run, node, node->op == OP_AND);
     for (size_t i = 0; i < node->args_count; i++) {
+        collect_from_others(w.run, node, i);
         (void)visit(w, node->args[i], USE_HARMLESS);
+        w.run->guard_count = guards;
     }
-    w.run->guard_count = guards;
     return nothing(POLICY_BOOL);
 }
 

@@ -133,6 +133,9 @@ static const struct check_case lint[] = {
     {DENY("        match: has(ctx.workspace.spec.limit.memory) && "
           "ctx.workspace.spec.limit.memory.megabytes > 5\n"),
      ""},
+    {DENY("        match: '!has(ctx.workspace.spec.limit.memory) || "
+          "ctx.workspace.spec.limit.memory.megabytes > 5'\n"),
+     "8:22:13 deny-on-missing"},
     {DENY("        match: '!has(ctx.run) || ctx.run.size > 5'\n"), ""},
     {DENY("        all:\n          of:\n            - match: has(ctx.run)\n"
           "            - match: ctx.run.size > 5\n"),
