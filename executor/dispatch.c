@@ -312,10 +312,9 @@ static struct run *find_run(struct request *q)
 
 static void handle_run_kill(struct request *q)
 {
-    struct error err;
     struct run *run = find_run(q);
     if (run) {
-        reply_status(q, run_kill(run, read_u32(&q->body), &err), &err);
+        run_kill(run, read_u32(&q->body), q->asker);
     }
 }
 

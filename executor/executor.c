@@ -1,6 +1,7 @@
 #include "executor/executor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -33,6 +34,24 @@ void executor_free_later(struct executor *ex, struct source *source)
 {
     source->next_free = ex->to_free;
     ex->to_free = source;
+}
+
+/* Descriptors are given out from the lowest on, so that free ones at the top mean enough of them.
+ * Without, the pidfd or the answer that somebody sends us would be cut off, and with it we would
+ * lose a launcher, a gateway or a sandbox that did nothing wrong. */
+int executor_check_descriptors(const struct executor *ex, struct error *err)
+{
+    int wanted = (int)ex->descriptors_max - DESCRIPTORS_RESERVED;
+    int fd = fcntl(ex->poll_fd, F_DUPFD_CLOEXEC, wanted);
+    if (fd != -1) {
+        (void)close(fd);
+    }
+    return fd != -1 && fd < wanted + DESCRIPTORS_RESERVED / 2
+               ? 0
+               : error_set(err, STATUS_RESOURCE_EXHAUSTED,
+                           "the executor's %u descriptors are nearly used up: raise its "
+                           "RLIMIT_NOFILE (LimitNOFILE= of a systemd unit)",
+                           ex->descriptors_max);
 }
 
 void executor_wake_reaper(struct executor *ex)

@@ -89,6 +89,16 @@ struct run {
     uint64_t sandbox_oom_kills_before;
     int terminal; /* our copy of the master, for resizing; -1 */
     uint64_t begin_ns;
+    uint64_t end_ns;
+    bool has_ended; /* its program; the facts follow */
+    uint32_t stage;
+    int error_number;
+    int wait_status;
+    bool is_dying; /* its tree is being killed */
+    struct run *next_dying;
+    uint64_t dying_since_ns;
+    uint64_t kill_again_ns;
+    struct asker *killers; /* allocated; answered when the tree is dead */
 };
 
 enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
@@ -143,13 +153,20 @@ struct sandbox {
     uint64_t times_ns[TIMES];
 };
 
-enum { TABLE_SIZE = 4096, SERIALS = 65536 };
+enum {
+    TABLE_SIZE = 4096,
+    SERIALS = 65536,
+    DESCRIPTORS_RESERVED = 512,
+    DESCRIPTORS_MIN = 1024,
+    DESCRIPTORS_MAX = 1 << 20, /* the kernel's table for more would be 8 MiB */
+};
 
 struct executor {
     const struct config *config;
     int poll_fd;
     int lock_fd;
     int reaper_fd; /* a byte wakes the reaper */
+    unsigned descriptors_max;
     bool is_stopping;
     struct source listener;
     struct source signals;
@@ -165,6 +182,7 @@ struct executor {
     uint32_t starting_count;
     uint32_t unlaunched_count; /* whose pidfd the launcher has still to tell */
     uint64_t next_run;
+    struct run *dying_first; /* runs whose trees are being killed, the next to be looked at first */
     struct source *to_free;
     bool pools_are_full;
     uint8_t received[MESSAGE_BYTES_MAX];
@@ -177,6 +195,8 @@ int executor_watch(struct executor *ex, struct source *source, uint32_t events);
 void executor_unwatch(struct executor *ex, struct source *source); /* and closes the fd */
 void executor_free_later(struct executor *ex, struct source *source);
 void executor_wake_reaper(struct executor *ex);
+/* Before anything is made for a client. RESOURCE_EXHAUSTED when the rest is our own reserve. */
+int executor_check_descriptors(const struct executor *ex, struct error *err);
 
 /* dispatch.c: connections and answers. Answers to a closed connection vanish; fd (or -1) is
  * borrowed. */
@@ -214,10 +234,14 @@ void sandbox_forget_connection(struct executor *ex, const struct connection *c);
 void run_start(struct sandbox *s, const struct run_spec *spec, struct channel_fds *fds,
                struct asker asker);
 struct run *run_find(struct executor *ex, uint64_t id);
-int run_kill(struct run *run, uint32_t reason, struct error *err);
+void run_kill(struct run *run, uint32_t reason, struct asker asker);
 int run_signal(struct run *run, int signal_number, bool whole_group, struct error *err);
 int run_resize(struct run *run, uint16_t columns, uint16_t rows, struct error *err);
 void run_started(struct run *run, int master);
 void run_exited(struct run *run, uint32_t stage, int error_number, int wait_status);
+void run_lost(struct run *run); /* with its sandbox */
+/* Goes on with trees that take long to die. Milliseconds until it wants to be called again, or -1.
+ */
+int runs_keep_killing(struct executor *ex);
 
 #endif

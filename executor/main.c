@@ -180,6 +180,24 @@ static int open_signals(struct executor *ex, struct error *err)
                : 0;
 }
 
+/* As many descriptors as we may have; each sandbox takes 12 to 20. */
+static int raise_limits(unsigned *ret_descriptors, struct error *err)
+{
+    struct rlimit nofile;
+    if (getrlimit(RLIMIT_NOFILE, &nofile) == -1) {
+        return error_set_errno(err, STATUS_INTERNAL, errno, "read RLIMIT_NOFILE");
+    }
+    nofile.rlim_cur = nofile.rlim_max < DESCRIPTORS_MAX ? nofile.rlim_max : DESCRIPTORS_MAX;
+    if (nofile.rlim_cur < DESCRIPTORS_MIN || setrlimit(RLIMIT_NOFILE, &nofile) == -1) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "RLIMIT_NOFILE allows %llu descriptors, at least %d are needed: raise it "
+                         "(LimitNOFILE= of a systemd unit)",
+                         (unsigned long long)nofile.rlim_cur, DESCRIPTORS_MIN);
+    }
+    *ret_descriptors = (unsigned)nofile.rlim_cur;
+    return 0;
+}
+
 /* Opens everything, in an order in which leftovers of a crash go first: processes by their
  * cgroups, then mounts with them, then files. */
 static int executor_open(struct executor *ex, struct error *err)
@@ -190,7 +208,8 @@ static int executor_open(struct executor *ex, struct error *err)
         .state_dir = c->state_dir, .backend = c->quota_backend, .pool_bytes = c->pool_bytes};
     const struct ns_pool_config namespaces = {.uid_base = c->uid_base,
                                               .range_count = c->uid_ranges};
-    int r = make_directories(c->state_dir, 0700, err);
+    int r = raise_limits(&ex->descriptors_max, err);
+    r = r < 0 ? r : make_directories(c->state_dir, 0700, err);
     r = r < 0 ? r : make_directories(c->runtime_dir, 0755, err);
     r = r < 0 ? r : take_lock(ex, err);
     r = r < 0 ? r : open_signals(ex, err);
@@ -258,6 +277,10 @@ static void executor_loop(struct executor *ex)
                          : ex->pools_are_full   ? -1
                          : is_filling           ? 0
                                                 : FILL_AFTER_MS;
+        int kill_ms = runs_keep_killing(ex);
+        if (kill_ms >= 0 && (timeout_ms < 0 || kill_ms < timeout_ms)) {
+            timeout_ms = kill_ms;
+        }
         is_filling = handle_events(ex, timeout_ms) && ex->starting_count == 0 && fill_pools(ex);
         if (ex->starting_count > 0) {
             sandbox_expire_starting(ex);
@@ -299,15 +322,6 @@ static void executor_close(struct executor *ex)
     ns_pool_close(ex->namespaces);
     fd_close(&ex->reaper_fd);
     free_pending(ex);
-}
-
-static void raise_limits(void)
-{
-    struct rlimit nofile;
-    if (getrlimit(RLIMIT_NOFILE, &nofile) == 0) {
-        nofile.rlim_cur = nofile.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &nofile);
-    }
 }
 
 static int serve(const struct config *config)
@@ -378,7 +392,6 @@ int main(int argc, char **argv)
     }
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)umask(0022);
-    raise_limits();
     struct arena arena;
     struct config config;
     struct error err;

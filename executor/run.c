@@ -16,6 +16,9 @@
 /* One command in a sandbox: started by init, accounted for and killed through its own cgroup. How
  * it ended is told from the kernel's facts, never from an exit code. */
 
+#define KILL_AGAIN_NS (UINT64_C(2) * 1000 * 1000)
+#define KILL_TIMEOUT_NS (UINT64_C(20) * 1000 * 1000 * 1000) /* told as an error, and as over */
+
 enum { RUNS_PER_SANDBOX_MAX = 2048, PTMX_MAJOR = 5, PTMX_MINOR = 2 };
 
 struct run *run_find(struct executor *ex, uint64_t id)
@@ -25,6 +28,31 @@ struct run *run_find(struct executor *ex, uint64_t id)
         run = run->next_in_table;
     }
     return run;
+}
+
+static void dying_add(struct run *run, uint64_t now)
+{
+    struct run **at = &run->sandbox->ex->dying_first;
+    while (*at) {
+        at = &(*at)->next_dying;
+    }
+    *at = run;
+    run->next_dying = NULL;
+    run->is_dying = true;
+    run->kill_again_ns = now + KILL_AGAIN_NS;
+}
+
+static void dying_remove(struct run *run)
+{
+    struct run **at = &run->sandbox->ex->dying_first;
+    while (run->is_dying && *at) {
+        if (*at == run) {
+            *at = run->next_dying;
+            run->is_dying = false;
+        } else {
+            at = &(*at)->next_dying;
+        }
+    }
 }
 
 static void run_free(struct run *run)
@@ -44,6 +72,7 @@ static void run_free(struct run *run)
     if (*at) {
         *at = run->next_in_table;
     }
+    dying_remove(run);
     cgroup_run_release(run->cgroup);
     fd_close(&run->terminal);
     free(run);
@@ -121,6 +150,9 @@ static int run_make(struct sandbox *s, const struct run_spec *spec, const struct
         return error_set(err, STATUS_INVALID_ARGUMENT,
                          "a run's descriptors must be pipes, sockets or files");
     }
+    if (executor_check_descriptors(ex, err) < 0) {
+        return -STATUS_RESOURCE_EXHAUSTED;
+    }
     struct run *run = calloc(1, sizeof *run);
     if (!run) {
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for a run");
@@ -195,17 +227,126 @@ void run_started(struct run *run, int master)
     answer_started(run, &run->started, master);
 }
 
-int run_kill(struct run *run, uint32_t reason, struct error *err)
+static uint32_t clamp_u32(uint64_t v)
 {
-    if (!run->was_killed) {
+    return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+/* Tells the gateway how it ended; nothing of it is left. */
+static void run_finish(struct run *run)
+{
+    struct sandbox *s = run->sandbox;
+    uint32_t stage = run->stage;
+    int wait_status = run->wait_status;
+    struct cgroup_usage usage = {0};
+    uint64_t sandbox_oom_kills = 0;
+    if (run->cgroup) {
+        cgroup_run_read_usage(run->cgroup, &usage);
+        sandbox_oom_kills = cgroup_read_oom_kills(s->cgroup);
+    }
+    bool by_sigkill = (stage == EXECUTOR_STAGE_RAN || stage == EXECUTOR_STAGE_LOST) &&
+                      WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+    if (stage == EXECUTOR_STAGE_LOST && run->was_killed) {
+        stage = EXECUTOR_STAGE_RAN; /* it went with its sandbox, as we wanted */
+    }
+    uint64_t oom_before = run->was_killed ? run->oom_kills_before_kill : usage.oom_kills;
+    bool by_oom = by_sigkill && oom_before > 0;
+    struct buf body;
+    buf_init(&body, 128);
+    buf_add_u64(&body, run->id);
+    buf_add(&body, s->id.bytes, sizeof s->id.bytes);
+    buf_add_u32(&body, stage);
+    buf_add_u32(&body, (uint32_t)run->error_number);
+    buf_add_u32(&body, stage == EXECUTOR_STAGE_RAN ? (uint32_t)wait_status : 0);
+    buf_add_u32(&body, (run->was_killed && by_sigkill && !by_oom ? 1u : 0u) | (by_oom ? 2u : 0u));
+    buf_add_u32(&body, run->kill_reason);
+    buf_add_u32(&body, clamp_u32(usage.oom_kills));
+    buf_add_u32(&body, clamp_u32(sandbox_oom_kills - run->sandbox_oom_kills_before));
+    buf_add_u32(&body, clamp_u32(usage.pids_denied));
+    buf_add_u64(&body, usage.cpu_user_us);
+    buf_add_u64(&body, usage.cpu_system_us);
+    buf_add_u64(&body, usage.memory_peak_bytes);
+    buf_add_u64(&body, run->end_ns - run->begin_ns);
+    if (run->started.connection) {
+        answer_started(run, &run->started, -1);
+    }
+    event_broadcast(s->ex, MESSAGE_RUN_EXITED, &body);
+    buf_free(&body);
+    run_free(run);
+}
+
+static void answer_killers(struct run *run, int r)
+{
+    while (run->killers) {
+        struct asker *asker = run->killers;
+        run->killers = asker->next;
+        if (r < 0) {
+            struct error err;
+            (void)error_set_errno(&err, STATUS_INTERNAL, -r, "kill a run's processes");
+            reply_error(asker, &err);
+        } else {
+            reply_ok(asker, NULL, -1);
+        }
+        free(asker);
+    }
+}
+
+/* One round of ending the tree. A sandbox decides how long its processes take to die, so that we
+ * come again rather than wait. */
+static void run_kill_round(struct run *run)
+{
+    uint64_t now = clock_now_ns();
+    int r = run->cgroup ? cgroup_run_kill(run->cgroup) : 0;
+    dying_remove(run);
+    if (run->dying_since_ns == 0) {
+        run->dying_since_ns = now;
+    }
+    if (r == 1 && now - run->dying_since_ns < KILL_TIMEOUT_NS) {
+        dying_add(run, now);
+        return;
+    }
+    run->dying_since_ns = 0;
+    answer_killers(run, r == 1 ? -ETIMEDOUT : r);
+    if (run->has_ended) {
+        run_finish(run);
+    }
+}
+
+int runs_keep_killing(struct executor *ex)
+{
+    struct run *run = ex->dying_first;
+    if (!run) {
+        return -1;
+    }
+    if (run->kill_again_ns <= clock_now_ns()) {
+        run_kill_round(run); /* one of them, and then whoever waits comes first */
+        return 0;
+    }
+    return 1;
+}
+
+void run_kill(struct run *run, uint32_t reason, struct asker asker)
+{
+    struct asker *killer = calloc(1, sizeof *killer);
+    if (!killer) {
+        struct error err;
+        (void)error_set(&err, STATUS_RESOURCE_EXHAUSTED, "no memory to kill a run");
+        reply_error(&asker, &err);
+        return;
+    }
+    *killer = asker;
+    killer->next = run->killers;
+    run->killers = killer;
+    if (!run->was_killed && !run->has_ended) {
         struct cgroup_usage usage;
         cgroup_run_read_usage(run->cgroup, &usage);
         run->was_killed = true;
         run->kill_reason = reason;
         run->oom_kills_before_kill = usage.oom_kills;
     }
-    int r = cgroup_run_kill(run->cgroup);
-    return r < 0 ? error_set_errno(err, STATUS_INTERNAL, -r, "kill a run's processes") : 0;
+    if (!run->is_dying) {
+        run_kill_round(run);
+    }
 }
 
 int run_signal(struct run *run, int signal_number, bool whole_group, struct error *err)
@@ -232,50 +373,30 @@ int run_resize(struct run *run, uint16_t columns, uint16_t rows, struct error *e
                : 0;
 }
 
-static uint32_t clamp_u32(uint64_t v)
-{
-    return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
-}
-
 void run_exited(struct run *run, uint32_t stage, int error_number, int wait_status)
 {
-    struct sandbox *s = run->sandbox;
-    struct cgroup_usage usage = {0};
-    uint64_t sandbox_oom_kills = 0;
-    if (run->kills_tree && run->cgroup) {
-        (void)cgroup_run_kill(run->cgroup);
+    run->has_ended = true;
+    run->end_ns = clock_now_ns();
+    run->stage = stage;
+    run->error_number = error_number;
+    run->wait_status = wait_status;
+    if (run->is_dying) {
+        return; /* the end of its tree comes first */
     }
-    if (run->cgroup) {
-        cgroup_run_read_usage(run->cgroup, &usage);
-        sandbox_oom_kills = cgroup_read_oom_kills(s->cgroup);
+    if (run->kills_tree) {
+        run_kill_round(run);
+    } else {
+        run_finish(run);
     }
-    bool by_sigkill = (stage == EXECUTOR_STAGE_RAN || stage == EXECUTOR_STAGE_LOST) &&
-                      WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
-    if (stage == EXECUTOR_STAGE_LOST && run->was_killed) {
-        stage = EXECUTOR_STAGE_RAN; /* it went with its sandbox, as we wanted */
+}
+
+void run_lost(struct run *run)
+{
+    if (!run->has_ended) {
+        run->stage = EXECUTOR_STAGE_LOST;
+        run->wait_status = SIGKILL;
+        run->end_ns = clock_now_ns();
     }
-    uint64_t oom_before = run->was_killed ? run->oom_kills_before_kill : usage.oom_kills;
-    bool by_oom = by_sigkill && oom_before > 0;
-    struct buf body;
-    buf_init(&body, 128);
-    buf_add_u64(&body, run->id);
-    buf_add(&body, s->id.bytes, sizeof s->id.bytes);
-    buf_add_u32(&body, stage);
-    buf_add_u32(&body, (uint32_t)error_number);
-    buf_add_u32(&body, stage == EXECUTOR_STAGE_RAN ? (uint32_t)wait_status : 0);
-    buf_add_u32(&body, (run->was_killed && by_sigkill && !by_oom ? 1u : 0u) | (by_oom ? 2u : 0u));
-    buf_add_u32(&body, run->kill_reason);
-    buf_add_u32(&body, clamp_u32(usage.oom_kills));
-    buf_add_u32(&body, clamp_u32(sandbox_oom_kills - run->sandbox_oom_kills_before));
-    buf_add_u32(&body, clamp_u32(usage.pids_denied));
-    buf_add_u64(&body, usage.cpu_user_us);
-    buf_add_u64(&body, usage.cpu_system_us);
-    buf_add_u64(&body, usage.memory_peak_bytes);
-    buf_add_u64(&body, clock_now_ns() - run->begin_ns);
-    if (run->started.connection) {
-        answer_started(run, &run->started, -1);
-    }
-    event_broadcast(s->ex, MESSAGE_RUN_EXITED, &body);
-    buf_free(&body);
-    run_free(run);
+    answer_killers(run, 0);
+    run_finish(run);
 }

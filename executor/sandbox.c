@@ -136,7 +136,7 @@ static void sandbox_finish(struct sandbox *s)
 {
     struct executor *ex = s->ex;
     while (s->runs) {
-        run_exited(s->runs, EXECUTOR_STAGE_LOST, 0, SIGKILL);
+        run_lost(s->runs);
     }
     if (s->state == SANDBOX_STARTING) {
         ex->starting_count--;
@@ -199,7 +199,7 @@ void sandbox_end(struct sandbox *s, enum executor_gone_reason reason, const char
         (void)snprintf(s->gone_text, sizeof s->gone_text, "%s", text);
     }
     for (struct run *run = s->runs; run; run = run->next_of_sandbox) {
-        if (!run->was_killed) {
+        if (!run->was_killed && !run->has_ended) {
             run->was_killed = true;
             run->kill_reason = EXECUTOR_KILL_SANDBOX_END;
         }
@@ -289,14 +289,14 @@ static void handle_report(struct sandbox *s, const struct init_message *m, struc
         return;
     case INIT_STARTED:
         run = run_of_sandbox(s, m->run);
-        if (run && run->is_tty && run->terminal < 0 && fds->count == 1) {
+        if (run && run->is_tty && run->terminal < 0 && !run->has_ended && fds->count == 1) {
             run_started(run, fds->fds[0]);
             return;
         }
         break;
     case INIT_EXITED:
         run = run_of_sandbox(s, m->run);
-        if (run && fds->count == 0 && m->stage < EXECUTOR_STAGE_LOST) {
+        if (run && !run->has_ended && fds->count == 0 && m->stage < EXECUTOR_STAGE_LOST) {
             run_exited(run, m->stage, m->error_number, m->wait_status);
             return;
         }
@@ -491,7 +491,7 @@ static int check_room(struct executor *ex, const struct sandbox_spec *spec, stru
                          "%u sandboxes are alive: raise sandboxes_max in the executor's config",
                          ex->sandbox_count);
     }
-    return 0;
+    return executor_check_descriptors(ex, err);
 }
 
 void sandbox_create(struct executor *ex, const struct sandbox_spec *spec, struct asker asker)
@@ -573,6 +573,9 @@ void sandbox_forget_connection(struct executor *ex, const struct connection *c)
         for (struct run *run = ex->runs[i]; run; run = run->next_in_table) {
             if (run->started.connection == c) {
                 run->started.connection = NULL;
+            }
+            for (struct asker *a = run->killers; a; a = a->next) {
+                a->connection = a->connection == c ? NULL : a->connection;
             }
         }
     }

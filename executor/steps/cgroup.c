@@ -17,9 +17,14 @@
 #include "executor/steps/cgroup_mounts.h"
 
 enum {
-    RUNS_PER_SANDBOX_MAX = 4096,
-    KILL_ROUNDS_MAX = 1000,
-    PIDS_PER_ROUND_MAX = 4096,
+    RUNS_PER_SANDBOX_MAX = 512, /* each costs 8 descriptors on v1, 2 on v2 */
+    RUNS_KEPT = 4,              /* of a recycled group: what one sandbox needed, the next may not */
+    POOL_MAX = 64,
+    KILL_ROUNDS = 10, /* 50 us each: what the daemon waits for a tree to die */
+    KILL_FEW = 16,
+    PIDS_PER_ROUND = 256,
+    PIDS_READ_MAX = 16384,
+    REUSE_MEMORY_MAX = 32 << 20,
     CPU_PERIOD_US = 100000,
     CPU_QUOTA_MIN_US = 1000, /* the kernel's own floor */
 };
@@ -55,6 +60,7 @@ struct cgroup_run {
     struct node node;
     bool is_busy;
     bool has_limits;
+    unsigned kill_start; /* where the next round of a kill begins in the list of processes */
     struct cgroup_run *next;
 };
 
@@ -291,62 +297,83 @@ static int read_pids(int dir, pid_t *ret, size_t max)
     return (int)n;
 }
 
-/* Signals the processes of a group. A pid may be reused by a stranger between reading and
- * killing, so each is held by a pidfd first and must be listed once more after that. */
-static int kill_listed(int dir, size_t *ret_left)
+static int compare_pids(const void *a, const void *b)
 {
-    pid_t *pids = malloc(2 * PIDS_PER_ROUND_MAX * sizeof *pids);
-    int *pidfds = malloc(PIDS_PER_ROUND_MAX * sizeof *pidfds);
-    if (!pids || !pidfds) {
-        free(pids);
-        free(pidfds);
+    const pid_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Signals some processes of a group, beginning with the one at `start` so that successive rounds
+ * reach all of them. A pid may be reused by a stranger between reading and killing, so each is held
+ * by a pidfd first and must be listed once more after that. */
+static int kill_listed(int dir, unsigned start, size_t *ret_left)
+{
+    int pidfds[PIDS_PER_ROUND];
+    pid_t *pids = malloc(2 * PIDS_READ_MAX * sizeof *pids);
+    if (!pids) {
         return -ENOMEM;
     }
-    pid_t *again = pids + PIDS_PER_ROUND_MAX;
-    int n = read_pids(dir, pids, 256);
-    for (int i = 0; i < n; i++) {
-        pidfds[i] = (int)syscall(SYS_pidfd_open, pids[i], 0);
+    pid_t *again = pids + PIDS_READ_MAX;
+    int n = read_pids(dir, pids, PIDS_READ_MAX);
+    int count = n < PIDS_PER_ROUND ? n : PIDS_PER_ROUND;
+    for (int i = 0; i < count; i++) {
+        pid_t pid = pids[(start + (unsigned)i) % (unsigned)n];
+        pidfds[i] = (int)syscall(SYS_pidfd_open, pid, 0);
     }
-    int m = n > 0 ? read_pids(dir, again, PIDS_PER_ROUND_MAX) : 0;
-    for (int i = 0; i < n; i++) {
-        bool is_listed = false;
-        for (int k = 0; k < m && !is_listed; k++) {
-            is_listed = again[k] == pids[i];
-        }
-        if (is_listed && pidfds[i] >= 0) {
+    int m = n > 0 ? read_pids(dir, again, PIDS_READ_MAX) : 0;
+    if (m > 0) {
+        qsort(again, (size_t)m, sizeof *again, compare_pids);
+    }
+    for (int i = 0; i < count; i++) {
+        const pid_t *pid = &pids[(start + (unsigned)i) % (unsigned)n];
+        if (m > 0 && pidfds[i] >= 0 &&
+            bsearch(pid, again, (size_t)m, sizeof *again, compare_pids)) {
             (void)syscall(SYS_pidfd_send_signal, pidfds[i], SIGKILL, NULL, 0);
         }
         fd_close(&pidfds[i]);
     }
     free(pids);
-    free(pidfds);
     *ret_left = n > 0 ? (size_t)n : 0;
     return n < 0 ? n : 0;
-}
-
-/* Ends everything in a group. With pids.max at 0 nothing forks, so the list can only shrink. */
-static int node_kill(const struct cgroup_host *host, const struct node *node)
-{
-    int pids_dir = node->dirs[host->is_v2 ? 0 : CGROUP_PIDS];
-    if (host->is_v2 && fd_write_file(pids_dir, "cgroup.kill", "1") == 0) {
-        return 0;
-    }
-    (void)fd_write_file(pids_dir, "pids.max", "0");
-    for (int round = 0; round < KILL_ROUNDS_MAX; round++) {
-        size_t left;
-        int r = kill_listed(pids_dir, &left);
-        if (r < 0 || left == 0) {
-            return r;
-        }
-        const struct timespec pause = {.tv_nsec = 50000};
-        (void)nanosleep(&pause, NULL);
-    }
-    return -ETIMEDOUT;
 }
 
 static bool node_is_empty(const struct cgroup_host *host, const struct node *node)
 {
     return read_u64(node->dirs[host->is_v2 ? 0 : CGROUP_PIDS], "pids.current") == 0;
+}
+
+/* With pids.max at 0 nothing forks, so that the list can only shrink. Waits for a few processes,
+ * which die at once; for many, or slow ones, the caller comes again. 0 = empty, 1 = not yet. */
+static int node_kill(const struct cgroup_host *host, const struct node *node, unsigned *start)
+{
+    int pids_dir = node->dirs[host->is_v2 ? 0 : CGROUP_PIDS];
+    bool by_kernel = host->is_v2 && fd_write_file(pids_dir, "cgroup.kill", "1") == 0;
+    if (!by_kernel) {
+        (void)fd_write_file(pids_dir, "pids.max", "0");
+    }
+    for (int round = 0; round < KILL_ROUNDS; round++) {
+        if (node_is_empty(host, node)) {
+            return 0;
+        }
+        size_t left = 0;
+        int r = by_kernel ? 0 : kill_listed(pids_dir, *start, &left);
+        if (r < 0) {
+            return r;
+        }
+        *start += PIDS_PER_ROUND;
+        if (left > KILL_FEW) {
+            return 1;
+        }
+        const struct timespec pause = {.tv_nsec = 50000};
+        (void)nanosleep(&pause, NULL);
+    }
+    return node_is_empty(host, node) ? 0 : 1;
+}
+
+static uint64_t node_memory(const struct cgroup_host *host, const struct node *node)
+{
+    return host->is_v2 ? read_u64(node->dirs[0], "memory.current")
+                       : read_u64(node->dirs[CGROUP_MEMORY], "memory.usage_in_bytes");
 }
 
 /* Kills and removes every group beneath `dir`, at most two levels deep: ours are. */
@@ -369,7 +396,9 @@ static void remove_groups(int dir, unsigned depth)
         }
         (void)fd_write_file(child, "pids.max", "0");
         size_t left = 1;
-        for (int round = 0; round < 200 && left > 0 && kill_listed(child, &left) == 0; round++) {
+        for (int round = 0; round < 200 && left > 0 &&
+                            kill_listed(child, (unsigned)round * PIDS_PER_ROUND, &left) == 0;
+             round++) {
             if (left > 0) {
                 const struct timespec pause = {.tv_nsec = 1000000};
                 (void)nanosleep(&pause, NULL);
@@ -446,16 +475,30 @@ bool cgroup_host_is_v2(const struct cgroup_host *host)
     return host->is_v2;
 }
 
+/* Runs are numbered in the order in which they lie in the list, the newest first. */
+static void remove_newest_run(struct cgroup *group)
+{
+    struct cgroup_run *run = group->runs;
+    char name[16];
+    group->runs = run->next;
+    (void)snprintf(name, sizeof name, "r%u", --group->run_count);
+    node_remove(group->host, group->node.dirs, name, &run->node);
+    free(run);
+}
+
+/* A sandbox with hundreds of commands at once must not leave their descriptors to the pool. */
+static void trim_runs(struct cgroup *group)
+{
+    while (group->run_count > RUNS_KEPT) {
+        remove_newest_run(group);
+    }
+}
+
 static void cgroup_remove(struct cgroup *group)
 {
     struct cgroup_host *host = group->host;
     while (group->runs) {
-        struct cgroup_run *run = group->runs;
-        group->runs = run->next;
-        char name[16];
-        (void)snprintf(name, sizeof name, "r%u", --group->run_count);
-        node_remove(host, group->node.dirs, name, &run->node);
-        free(run);
+        remove_newest_run(group);
     }
     char name[16];
     (void)snprintf(name, sizeof name, "s%u", group->number);
@@ -578,8 +621,11 @@ void cgroup_release(struct cgroup *group)
         run->is_busy = false;
         run->node.start = node_counters(host, &run->node);
     }
-    enum { POOL_MAX = 256 };
-    if (host->pool_count >= POOL_MAX || !node_is_empty(host, &group->node)) {
+    trim_runs(group);
+    /* The kernel writes back and reclaims what is over a new limit before it returns to us: a group
+     * with much in it is not for others. */
+    if (host->pool_count >= POOL_MAX || !node_is_empty(host, &group->node) ||
+        node_memory(host, &group->node) > REUSE_MEMORY_MAX) {
         cgroup_remove(group);
         return;
     }
@@ -653,11 +699,19 @@ static int run_make(struct cgroup *group, struct cgroup_run **ret, struct error 
     return 0;
 }
 
+/* Not under a limit that is below what an earlier run left in it: see cgroup_release(). */
+static bool run_is_reusable(const struct cgroup_run *run, uint64_t memory_bytes)
+{
+    const struct cgroup_host *host = run->group->host;
+    return !run->is_busy && node_is_empty(host, &run->node) &&
+           (memory_bytes == 0 || memory_bytes > node_memory(host, &run->node));
+}
+
 int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
                        struct cgroup_run **ret, struct error *err)
 {
     struct cgroup_run *run = group->runs;
-    while (run && (run->is_busy || !node_is_empty(group->host, &run->node))) {
+    while (run && !run_is_reusable(run, limits->memory_bytes)) {
         run = run->next;
     }
     int r = run ? 0 : run_make(group, &run, err);
@@ -697,7 +751,7 @@ int cgroup_run_kill(struct cgroup_run *run)
         return 0; /* nobody is left to fork */
     }
     run->has_limits = true; /* pids.max is 0 now */
-    return node_kill(run->group->host, &run->node);
+    return node_kill(run->group->host, &run->node, &run->kill_start);
 }
 
 void cgroup_run_read_usage(const struct cgroup_run *run, struct cgroup_usage *ret)

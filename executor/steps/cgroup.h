@@ -64,8 +64,8 @@ int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
                        struct cgroup_run **ret, struct error *err);
 size_t cgroup_run_attach_fds(const struct cgroup_run *run, int ret[CGROUP_ATTACH_MAX]);
 
-/* Kills every process of the run; no new one can be forked meanwhile. Returns when each got
- * SIGKILL; 0 or -errno. */
+/* Kills processes of the run, and keeps them from forking. Never waits for long: 0 when the run is
+ * empty, 1 when something is left and the call must be made again soon, or -errno. */
 int cgroup_run_kill(struct cgroup_run *run);
 void cgroup_run_read_usage(const struct cgroup_run *run, struct cgroup_usage *ret);
 

@@ -1,10 +1,11 @@
 /* A client of the executor for people and tests.
  *
  *   executor_probe SOCKET import TAR             -> image id (a build sandbox unpacks TAR)
- *   executor_probe SOCKET run IMAGE [-w] [-r] [-t] [-m MIB] [-n] -- ARGV...
+ *   executor_probe SOCKET run IMAGE [-w] [-r] [-t] [-m MIB] [-p PIDS] [-n] -- ARGV...
  *                                                   -w writable root, -r as root, -t terminal,
  *                                                   -n public network
  *   executor_probe SOCKET build -- ARGV...          in a build sandbox with the build network
+ *   executor_probe SOCKET ping N                    N small questions; the slowest answer
  *   executor_probe SOCKET bench IMAGE N -- ARGV...  create, run, destroy, N times; medians
  */
 #include <errno.h>
@@ -286,6 +287,23 @@ static int do_bench(struct probe *p, const char *image, int n, char **argv, int 
     return 0;
 }
 
+/* How long the daemon leaves somebody waiting who asks next to nothing. */
+static int do_ping(struct probe *p, int n)
+{
+    struct executor_digest image = {{1}};
+    struct error err;
+    uint64_t slowest = 0;
+    for (int i = 0; i < n; i++) {
+        uint64_t before = now_ns();
+        need(p, executor_image_exists(p->client, &image, callback(p), &err), &err, "ping");
+        uint64_t took = now_ns() - before;
+        slowest = took > slowest ? took : slowest;
+        (void)usleep(500);
+    }
+    printf("slowest %llu us\n", (unsigned long long)slowest / 1000);
+    return 0;
+}
+
 static int do_run(struct probe *p, char **argv, bool is_build)
 {
     struct executor_sandbox_spec spec = default_spec();
@@ -304,6 +322,8 @@ static int do_run(struct probe *p, char **argv, bool is_build)
                                                      .default_allow_public = true};
         } else if (strcmp(argv[i], "-m") == 0 && argv[i + 1]) {
             spec.limits.memory_bytes = strtoull(argv[++i], NULL, 10) << 20;
+        } else if (strcmp(argv[i], "-p") == 0 && argv[i + 1]) {
+            spec.limits.pids = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (!read_image(argv[i], &spec.image)) {
             fprintf(stderr, "'%s'?\n", argv[i]);
             return 2;
@@ -352,6 +372,8 @@ int main(int argc, char **argv)
         status = do_import(&p, argv[3]);
     } else if (strcmp(argv[2], "run") == 0 || strcmp(argv[2], "build") == 0) {
         status = do_run(&p, argv + 3, strcmp(argv[2], "build") == 0);
+    } else if (strcmp(argv[2], "ping") == 0) {
+        status = do_ping(&p, atoi(argv[3]));
     } else if (strcmp(argv[2], "bench") == 0 && argc > 6) {
         status = do_bench(&p, argv[3], atoi(argv[4]), argv + 6, argc - 6);
     }
