@@ -119,6 +119,7 @@ int exec_stream_run(struct cli *cli, struct exec_stream *x, struct error *err)
         .on_input = on_input,
         .state = &flow,
         .input_fd = x->input_fd,
+        .interrupt_fd = x->interrupt_fd,
     };
     if (transport_stream(cli->transport, CORDIUM_WORKSPACE "Exec", first, &handler, err) < 0) {
         return -err->status;

@@ -13,7 +13,8 @@ struct exec_stream {
     const char *working_dir;
     const struct argument_list *env; /* NAME=VALUE; NULL for none */
     bool as_root;
-    int input_fd; /* what the program reads; -1 = nothing, it sees end of file at once */
+    int input_fd;     /* what the program reads; -1 = nothing, it sees end of file at once */
+    int interrupt_fd; /* readable: end the program; 0 = none (transport_stream_handler) */
     /* Where its output goes; false ends the run. NULL: to our standard output. */
     bool (*on_stdout)(void *state, const uint8_t *bytes, size_t n);
     void *state;

@@ -343,10 +343,19 @@ static CURLcode run_loop(struct exchange *x)
             return done->data.result;
         }
         bool wants_input = !x->input_is_closed && x->upload.len < UPLOAD_HIGH_BYTES;
-        struct curl_waitfd extra = {.fd = x->handler->input_fd, .events = CURL_WAIT_POLLIN};
-        curl_multi_poll(multi, &extra, wants_input ? 1 : 0, POLL_TIMEOUT_MS, NULL);
+        bool can_interrupt = x->handler->interrupt_fd > 0;
+        struct curl_waitfd extra[2] = {
+            {.fd = can_interrupt ? x->handler->interrupt_fd : x->handler->input_fd,
+             .events = CURL_WAIT_POLLIN},
+            {.fd = x->handler->input_fd, .events = CURL_WAIT_POLLIN}};
+        unsigned input_at = can_interrupt ? 1 : 0;
+        curl_multi_poll(multi, extra, input_at + (wants_input ? 1 : 0), POLL_TIMEOUT_MS, NULL);
+        if (can_interrupt && extra[0].revents) {
+            error_set(&x->error, STATUS_CANCELLED, "interrupted");
+            return CURLE_ABORTED_BY_CALLBACK;
+        }
         /* A hang-up of a pipe shows as an event without POLLIN; read() then tells the end. */
-        if (wants_input && extra.revents) {
+        if (wants_input && extra[input_at].revents) {
             read_input(x);
         }
     }

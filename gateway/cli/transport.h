@@ -48,6 +48,8 @@ struct transport_stream_handler {
     const ProtobufCMessage *(*on_input)(void *state, const uint8_t *bytes, size_t n);
     void *state;
     int input_fd; /* -1: the first message is all we send */
+    /* Where something to read ends the call (CANCELLED): a signalfd. 0: nothing does. */
+    int interrupt_fd;
 };
 
 /* Returns 0 when the call ended with OK or on_message ended it. */

@@ -1,8 +1,10 @@
 /* run, exec, start, stop, logs: what is done with a workspace. */
 #include "gateway/cli/commands.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,7 +17,7 @@
 #include "gateway/cli/workspace_wait.h"
 
 static int exec_words(struct cli *cli, const char *workspace, const struct arguments *args,
-                      size_t first_word, int *exit_code, struct error *err)
+                      size_t first_word, int interrupt_fd, int *exit_code, struct error *err)
 {
     char *command =
         exec_quote_words(cli, args->words.items + first_word, args->words.count - first_word);
@@ -29,6 +31,7 @@ static int exec_words(struct cli *cli, const char *workspace, const struct argum
         .env = &args->env,
         .as_root = args->as_root,
         .input_fd = args->no_stdin ? -1 : STDIN_FILENO,
+        .interrupt_fd = interrupt_fd,
     };
     if (exec_stream_run(cli, &x, err) < 0) {
         return -err->status;
@@ -40,7 +43,7 @@ static int exec_words(struct cli *cli, const char *workspace, const struct argum
 static int exec_body(struct cli *cli, const struct arguments *args, int *exit_code,
                      struct error *err)
 {
-    return exec_words(cli, args->words.items[0], args, 1, exit_code, err);
+    return exec_words(cli, args->words.items[0], args, 1, 0, exit_code, err);
 }
 
 static int run_exec(const struct command *self, const struct arguments *args)
@@ -72,15 +75,27 @@ static int delete_workspace(struct cli *cli, const char *name, struct error *err
     return cli_call(cli, CORDIUM_MAIN "DeleteWorkspace", request, &reply, err);
 }
 
+/* With --rm an interrupt must not end us before the workspace is gone: it is read, not suffered. */
+static int open_interrupts(void)
+{
+    sigset_t mask;
+    (void)sigemptyset(&mask);
+    (void)sigaddset(&mask, SIGINT);
+    (void)sigaddset(&mask, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
+    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 static int run_body(struct cli *cli, const struct arguments *args, int *exit_code,
                     struct error *err)
 {
     const char *name = NULL;
+    int interrupt_fd = args->remove_after ? open_interrupts() : 0;
     int status = make_and_start(cli, args, &name, err);
     if (status == 0 && args->words.count > 0) {
         struct arguments without_env = *args;
         without_env.env.count = 0;
-        status = exec_words(cli, name, &without_env, 0, exit_code, err);
+        status = exec_words(cli, name, &without_env, 0, interrupt_fd, exit_code, err);
     } else if (status == 0) {
         printf("%s\n", name);
     }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 
@@ -28,6 +29,20 @@ def run_passes_the_exit_code_on_and_leaves_nothing(platform):
     done = platform.cli("run", "--template", fixture.BOX, "--ephemeral", "--rm", "--", "sh", "-c",
                         "echo it\\'s $0; exit 3", "a b", token=worker(platform))
     assert (done.returncode, done.stdout) == (3, "it's a b\n"), done
+    assert platform.ok("get", "workspaces", token=worker(platform)) == before
+
+
+@test
+def an_interrupted_run_with_rm_takes_its_workspace_along(platform):
+    before = platform.ok("get", "workspaces", token=worker(platform))
+    process = subprocess.Popen(
+        [os.path.join(platform.bin, "cordium"), "run", "--template", fixture.BOX, "--ephemeral", "--rm", "--", "sh", "-c",
+         "echo started; sleep 60"],
+        env=platform.cli_env(worker(platform)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "started\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) != 0
+    process.stdout.close()
     assert platform.ok("get", "workspaces", token=worker(platform)) == before
 
 
