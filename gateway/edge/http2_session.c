@@ -16,7 +16,8 @@ enum {
     OUTBOUND_FRAMES_MAX = 4000, /* a peer that makes us answer and never reads */
     INVALID_FRAMES_MAX = 100,   /* CVE-2019-9514: the library answers without bound */
     HEADER_DROP_FACTOR = 4,     /* past that many times the limit, do not even count */
-    COMPACT_BYTES = 64 * 1024,  /* of sent output, before the rest is moved to the front */
+    EARLY_ANSWER_LINGER_MS = 500,
+    COMPACT_BYTES = 64 * 1024, /* of sent output, before the rest is moved to the front */
     /* CVE-2023-44487. Cancelling a call that was being answered is how clients end a
      * stream; what an attack does is to cancel calls that have had no time to answer, and only
      * those count here. The library's own limit, which counts all, stands far behind. */
@@ -142,8 +143,9 @@ static void wake(struct call *call)
 
 static void h2_reset(struct call *call)
 {
+    uint32_t code = call->is_sent ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL;
     if (nghttp2_submit_rst_stream(call->connection->http2->ng, NGHTTP2_FLAG_NONE, call->stream_id,
-                                  NGHTTP2_CANCEL) != 0) {
+                                  code) != 0) {
         connection_kill(call->connection);
     }
     connection_mark_dirty(call->connection);
@@ -313,17 +315,14 @@ static int on_frame_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *
     }
     call->is_sent = true;
     struct edge_server *server = call->connection->server;
-    if (!call->input_ended && call->kind == CALL_KIND_BIDI) {
-        /* A client that does not end its side within a while has it ended. */
+    if (!call->input_ended) {
+        /* RFC 9113 §8.1: answered early, the rest of the request is not wanted, and a reset with
+         * NO_ERROR may say so. Not at once: grpclib and curl forget the answer that they have not
+         * read yet when a reset comes with it. A client that does not end its side within a while
+         * has it ended. */
         timer_set_add(&server->timers, &call->deadline,
-                      edge_server_now_ms(server) + CALL_LINGER_MS);
-    }
-    if (!call->input_ended && call->kind != CALL_KIND_BIDI) {
-        /* RFC 9113 §8.1: answered early, the rest of the request is not wanted. A client of a
-         * two-way stream ends its side when it has read our end; grpclib forgets what it has not
-         * read yet when a reset comes with it. */
-        return nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                         NGHTTP2_NO_ERROR);
+                      edge_server_now_ms(server) +
+                          (call->kind == CALL_KIND_BIDI ? CALL_LINGER_MS : EARLY_ANSWER_LINGER_MS));
     }
     return 0;
 }
