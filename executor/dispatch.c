@@ -15,7 +15,7 @@
  * A handler gets bytes of an allowed size in an allowed state; it validates through sandbox_spec or
  * reads fixed fields, acts, and answers. */
 
-enum { CONNECTIONS_MAX = 8, QUEUE_MAX = 65536, DATAGRAMS_PER_ROUND = 32 };
+enum { CONNECTIONS_MAX = 8, QUEUE_BYTES_MAX = 16 << 20, DATAGRAMS_PER_ROUND = 32 };
 
 #define SPEC_ARENA_BYTES (UINT64_C(4) << 20)
 
@@ -32,10 +32,18 @@ static void connection_watch(struct connection *c, uint32_t events)
     (void)epoll_ctl(c->ex->poll_fd, EPOLL_CTL_MOD, c->source.fd, &event);
 }
 
+/* What a waiting message counts for: a descriptor is dearer than its datagram. */
+static size_t outgoing_cost(size_t size, int fd)
+{
+    return sizeof(struct outgoing) + size + (fd >= 0 ? MESSAGE_BYTES_MAX : 0);
+}
+
 static bool queue_later(struct connection *c, const struct iovec parts[2], int fd)
 {
     size_t size = parts[0].iov_len + parts[1].iov_len;
-    struct outgoing *o = c->queue_count < QUEUE_MAX ? calloc(1, sizeof *o + size) : NULL;
+    size_t cost = outgoing_cost(size, fd);
+    struct outgoing *o =
+        c->queue_bytes + cost <= QUEUE_BYTES_MAX ? calloc(1, sizeof *o + size) : NULL;
     if (!o) {
         return false;
     }
@@ -45,9 +53,13 @@ static bool queue_later(struct connection *c, const struct iovec parts[2], int f
     }
     o->size = size;
     o->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+    if (fd >= 0 && o->fd == -1) {
+        free(o);
+        return false;
+    }
     *c->queue_last = o;
     c->queue_last = &o->next;
-    c->queue_count++;
+    c->queue_bytes += cost;
     connection_watch(c, EPOLLIN | EPOLLOUT);
     return true;
 }
@@ -81,7 +93,7 @@ static void connection_flush(struct connection *c)
             c->queue_last = &c->queue_first;
             connection_watch(c, EPOLLIN);
         }
-        c->queue_count--;
+        c->queue_bytes -= outgoing_cost(o->size, o->fd);
         fd_close(&o->fd);
         free(o);
     }

@@ -46,7 +46,7 @@ struct connection {
     struct connection *next;
     struct outgoing *queue_first;
     struct outgoing **queue_last;
-    unsigned queue_count;
+    size_t queue_bytes;
     bool is_closed;
 };
 

@@ -38,7 +38,8 @@ struct network {
     size_t resolver_count;
     bool forwarding_was_off; /* and is on now, by us */
     bool forwarding_checked;
-    uint32_t serial; /* of the next interface's name */
+    bool counts_connections; /* the kernel has NFT_CONNLIMIT */
+    uint32_t serial;         /* of the next interface's name */
     unsigned slot_next;
     unsigned slot_count;
     struct slot *slots;
@@ -277,6 +278,10 @@ static int table_make(struct network *net, struct error *err)
         return error_wrap(err, "network rules need CAP_NET_ADMIN and a kernel with nf_tables "
                                "(NF_TABLES_INET, NFT_NAT, NFT_MASQ, NFT_REJECT_INET)");
     }
+    struct error ignored;
+    buf_init(&commands, COMMANDS_MAX);
+    network_rules_write_count_probe(&commands, net->table);
+    net->counts_connections = run_and_free(net, &commands, "count connections", &ignored) == 0;
     return 0;
 }
 
@@ -494,7 +499,8 @@ static struct network_rules_link rules_link(const struct network_link *link)
     return (struct network_rules_link){.table = link->net->table,
                                        .interface = link->net->slots[link->slot].interface,
                                        .slot = link->slot,
-                                       .sandbox = network_link_addresses(link).sandbox};
+                                       .sandbox = network_link_addresses(link).sandbox,
+                                       .counts_connections = link->net->counts_connections};
 }
 
 int network_apply(struct network_link *link, const struct network_policy *policy, struct error *err)

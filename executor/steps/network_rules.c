@@ -218,6 +218,14 @@ void network_rules_write_no_forwarding(struct buf *out, const char *table)
                table);
 }
 
+void network_rules_write_count_probe(struct buf *out, const char *table)
+{
+    buf_printf(out,
+               "add chain inet %s probe\nadd rule inet %s probe ct count over %d drop\n"
+               "delete chain inet %s probe\n",
+               table, table, NETWORK_CONNECTIONS_MAX, table);
+}
+
 void network_rules_write_link(struct buf *out, const struct network_rules_link *l,
                               const struct network_policy *policy)
 {
@@ -234,6 +242,11 @@ void network_rules_write_link(struct buf *out, const struct network_rules_link *
     buf_add_cstr(out, "ct state established,related accept\n");
     write_rule_start(out, l);
     buf_add_cstr(out, "ip daddr @protected goto refuse\n");
+    if (l->counts_connections) {
+        /* The kernel's table of connections is the host's and everybody's. */
+        write_rule_start(out, l);
+        buf_printf(out, "ct count over %d goto refuse\n", NETWORK_CONNECTIONS_MAX);
+    }
     for (size_t k = 0; k < sizeof(ORDER); k++) {
         for (size_t i = 0; i < policy->rule_count; i++) {
             if (policy->rules[i].action == ORDER[k]) {

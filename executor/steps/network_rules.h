@@ -24,7 +24,10 @@ struct network_rules_link {
     const char *interface; /* of the host */
     unsigned slot;
     uint32_t sandbox;
+    bool counts_connections;
 };
+
+enum { NETWORK_CONNECTIONS_MAX = 4096 };
 
 /* A chain of this name in our table says that ip_forward was off before we came. */
 #define NETWORK_FORWARDING_MARK "forwarding-was-off"
@@ -35,6 +38,9 @@ void network_rules_write_table(struct buf *out, const struct network_rules_table
 /* For a host whose ip_forward was off: leaves the mark, and lets nothing but sandboxes' packets
  * be forwarded. */
 void network_rules_write_no_forwarding(struct buf *out, const char *table);
+
+/* Adds and deletes a rule that counts connections: fails where the kernel cannot. */
+void network_rules_write_count_probe(struct buf *out, const char *table);
 
 /* One sandbox's chain, and its way in. The policy was checked. */
 void network_rules_write_link(struct buf *out, const struct network_rules_link *l,
