@@ -292,7 +292,8 @@ static void answer_killers(struct run *run, int r)
 }
 
 /* One round of ending the tree. A sandbox decides how long its processes take to die, so that we
- * come again rather than wait. */
+ * come again rather than wait. An empty group is no proof before init told of the end: its order to
+ * start the program may still be on the way, and the program would join the group afterwards. */
 static void run_kill_round(struct run *run)
 {
     uint64_t now = clock_now_ns();
@@ -300,6 +301,9 @@ static void run_kill_round(struct run *run)
     dying_remove(run);
     if (run->dying_since_ns == 0) {
         run->dying_since_ns = now;
+    }
+    if (r == 0 && !run->has_ended) {
+        r = 1;
     }
     if (r == 1 && now - run->dying_since_ns < KILL_TIMEOUT_NS) {
         dying_add(run, now);
@@ -380,11 +384,8 @@ void run_exited(struct run *run, uint32_t stage, int error_number, int wait_stat
     run->stage = stage;
     run->error_number = error_number;
     run->wait_status = wait_status;
-    if (run->is_dying) {
-        return; /* the end of its tree comes first */
-    }
-    if (run->kills_tree) {
-        run_kill_round(run);
+    if (run->is_dying || run->kills_tree) {
+        run_kill_round(run); /* the end of its tree comes first */
     } else {
         run_finish(run);
     }
