@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "executor/init/init.h"
+#include "executor/init/privileges.h"
 #include "executor/init/setup.h"
 #include "executor/init/template.h"
 #include "executor/ipc/channel.h"
@@ -160,6 +161,29 @@ static void hide_arguments(int argc, char **argv)
     (void)prctl(PR_SET_NAME, name, 0, 0, 0);
 }
 
+/* What making a sandbox takes until it is in its own user namespace; not modules, raw I/O, devices,
+ * other people's processes or the host's network. */
+static int drop_capabilities(void)
+{
+    static const unsigned needed[] = {CAP_CHOWN,      CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH,
+                                      CAP_FOWNER,     CAP_FSETID,       CAP_SETGID,
+                                      CAP_SETUID,     CAP_SETPCAP,      CAP_SYS_ADMIN,
+                                      CAP_SYS_CHROOT, CAP_SYS_RESOURCE};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct have[2];
+    uint64_t keep = 0;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        keep |= UINT64_C(1) << needed[i];
+    }
+    int r = privileges_get(&header, have);
+    if (r < 0) {
+        return r;
+    }
+    keep &= have[0].permitted | (uint64_t)have[1].permitted << 32;
+    r = privileges_limit_bounding(UINT64_MAX, keep);
+    return r < 0 ? r : privileges_set(keep);
+}
+
 int main(int argc, char **argv)
 {
     struct sock_fprog filter;
@@ -175,6 +199,10 @@ int main(int argc, char **argv)
                                                          .resolvers = argv[4],
                                                          .build_hosts = argv[5]},
                                &step);
+    if (r == 0) {
+        step = "drop capabilities";
+        r = drop_capabilities();
+    }
     struct launch_reply hello = {.serial = 0, .pid = r < 0 ? 0 : 1, .error_number = -r};
     struct iovec parts[] = {{&hello, sizeof hello}, {(void *)step, strlen(step)}};
     if (channel_send(SOCKET_FD, parts, 2, NULL, 0) < 0 || r < 0) {
