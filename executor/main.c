@@ -46,7 +46,10 @@ static int make_directories(const char *path, mode_t mode, struct error *err)
             *slash = '\0';
         }
         if (mkdir(copy, slash ? 0755 : mode) == -1 && errno != EEXIST) {
-            return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "mkdir '%s'", copy);
+            return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
+                                   "mkdir '%s' (remedy: set state_dir and runtime_dir to places "
+                                   "that can be written)",
+                                   copy);
         }
         if (!slash) {
             return 0;
@@ -208,7 +211,8 @@ static int executor_open(struct executor *ex, struct error *err)
         .state_dir = c->state_dir, .backend = c->quota_backend, .pool_bytes = c->pool_bytes};
     const struct ns_pool_config namespaces = {.uid_base = c->uid_base,
                                               .range_count = c->uid_ranges};
-    int r = raise_limits(&ex->descriptors_max, err);
+    int r = self_check_rights(err);
+    r = r < 0 ? r : raise_limits(&ex->descriptors_max, err);
     r = r < 0 ? r : make_directories(c->state_dir, 0700, err);
     r = r < 0 ? r : make_directories(c->runtime_dir, 0755, err);
     r = r < 0 ? r : take_lock(ex, err);

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "executor/init/privileges.h"
 #include "executor/proc/fd.h"
 
 enum { WAKE_FD = 3, TRASH_FD = 500, IMAGES_FD = 501 }; /* the daemon has fewer at that time */
@@ -45,12 +46,27 @@ static void trim_image(int dir_fd, const char *name)
     }
 }
 
+/* It walks trees that sandboxes made: all that takes is to pass over owners and modes. */
+static int drop_capabilities(void)
+{
+    const uint64_t keep = UINT64_C(1) << CAP_DAC_OVERRIDE | UINT64_C(1) << CAP_DAC_READ_SEARCH |
+                          UINT64_C(1) << CAP_FOWNER;
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct have[2];
+    int r = privileges_get(&header, have);
+    r = r < 0 ? r : privileges_limit_bounding(UINT64_MAX, 0);
+    return r < 0 ? r : privileges_set(keep & have[0].permitted);
+}
+
 static _Noreturn void reaper_main(int wake, int trash_fd, int images_fd)
 {
     char bytes[256];
     ssize_t n;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     (void)setpriority(PRIO_PROCESS, 0, 10);
+    if (drop_capabilities() < 0) {
+        _exit(1);
+    }
     do {
         each_name(trash_fd, remove_trash);
         each_name(images_fd, trim_image);

@@ -1,7 +1,9 @@
 #include "executor/self_check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "executor/init/privileges.h"
@@ -75,6 +77,58 @@ int self_check(struct executor *ex, struct error *err)
     }
     ns_pool_give_range(ex->namespaces, range, false);
     return r;
+}
+
+int self_check_rights(struct error *err)
+{
+    static const struct {
+        const char *name;
+        unsigned number;
+    } needed[] = {{"CAP_SYS_ADMIN", CAP_SYS_ADMIN},
+                  {"CAP_CHOWN", CAP_CHOWN},
+                  {"CAP_DAC_OVERRIDE", CAP_DAC_OVERRIDE},
+                  {"CAP_FOWNER", CAP_FOWNER},
+                  {"CAP_KILL", CAP_KILL},
+                  {"CAP_SETUID", CAP_SETUID},
+                  {"CAP_SETGID", CAP_SETGID},
+                  {"CAP_SETPCAP", CAP_SETPCAP},
+                  {"CAP_SETFCAP", CAP_SETFCAP},
+                  {"CAP_MKNOD", CAP_MKNOD},
+                  {"CAP_NET_ADMIN", CAP_NET_ADMIN},
+                  {"CAP_SYS_PTRACE", CAP_SYS_PTRACE}};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct have[2];
+    char map[64] = "";
+    char missing[256] = "";
+    if (fd_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) < 0) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "cannot read /proc/self/uid_map: mount /proc");
+    }
+    unsigned inside = 1, outside = 1, count = 0;
+    if (sscanf(map, "%u %u %u", &inside, &outside, &count) != 3 || inside != 0 || outside != 0 ||
+        count != UINT32_MAX) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "this root is that of a user namespace, and cannot give ids to sandboxes: "
+                         "start the executor as root of the host");
+    }
+    int r = privileges_get(&header, have);
+    if (r < 0) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, -r, "read our capabilities");
+    }
+    uint64_t permitted = have[0].permitted | (uint64_t)have[1].permitted << 32;
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (!(permitted >> needed[i].number & 1)) {
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s",
+                                     used ? ", " : "", needed[i].name);
+        }
+    }
+    return used == 0
+               ? 0
+               : error_set(err, STATUS_FAILED_PRECONDITION,
+                           "root lacks %s here: allow it (CapabilityBoundingSet= of a systemd "
+                           "unit; a container needs to be privileged)",
+                           missing);
 }
 
 int self_drop_capabilities(struct error *err)

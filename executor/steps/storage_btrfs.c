@@ -105,7 +105,7 @@ static int btrfs_open_pool(const struct storage_config *config, const char *pool
     AUTO_FD int loop_fd = r < 0 ? r : storage_loop_attach(file_fd, loop, sizeof loop);
     if (loop_fd < 0) {
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, -loop_fd,
-                               "attach '%s' to a loop device", file);
+                               "attach '%s' to a loop device (remedy: modprobe loop)", file);
     }
     if (mount(loop, pool_path, "btrfs", MS_NOSUID | MS_NODEV | MS_NOATIME, "") == -1) {
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "mount btrfs pool '%s'",
