@@ -17,7 +17,11 @@
 #include "gateway/audit/hex.h"
 #include "gateway/identity/token.h"
 
-enum { HASH_HEX_SIZE = 2 * TOKEN_DIGEST_BYTES + 1 };
+enum {
+    HASH_HEX_SIZE = 2 * TOKEN_DIGEST_BYTES + 1,
+    INLINE_SYNC_MAX_NS = 1000000,
+    INLINE_ROUNDS_MAX = 4,
+};
 
 #define ZERO_HASH "0000000000000000000000000000000000000000000000000000000000000000"
 
@@ -51,6 +55,9 @@ struct audit_log {
     int64_t written_bytes;
     uv_work_t work;
     uv_timer_t sync_timer; /* runs while is_unsynced */
+    uv_prepare_t prepare;  /* active while something waits to be written by the loop itself */
+    unsigned open_handles;
+    uint64_t sync_ns; /* what fdatasync takes, as a moving average */
     bool is_busy;
     bool is_closing;
     bool is_unsynced;    /* the file holds lines that fdatasync has not seen */
@@ -146,10 +153,14 @@ static void write_group(uv_work_t *work)
         }
         return;
     }
+    uint64_t began_ns = uv_hrtime();
     if (log->is_sync_wanted && fdatasync(log->fd) == -1) {
         log->write_errno = errno;
         log->failed_step = "fdatasync";
         log->is_broken = true;
+    }
+    if (log->is_sync_wanted) {
+        log->sync_ns = (log->sync_ns * 7 + (uv_hrtime() - began_ns)) / 8;
     }
 }
 
@@ -172,14 +183,17 @@ static void audit_log_free(struct audit_log *log)
     free(log);
 }
 
-static void on_timer_closed(uv_handle_t *timer)
+static void on_handle_closed(uv_handle_t *handle)
 {
-    audit_log_free(timer->data);
+    struct audit_log *log = handle->data;
+    if (--log->open_handles == 0) {
+        audit_log_free(log);
+    }
 }
 
 static void after_group(uv_work_t *work, int status);
 
-static void start_group(struct audit_log *log)
+static void take_group(struct audit_log *log)
 {
     struct group empty = log->writing;
     log->writing = log->filling;
@@ -191,6 +205,11 @@ static void start_group(struct audit_log *log)
     log->is_busy = true;
     log->is_sync_wanted = log->sync_is_due || log->writing.waiter_count > 0;
     log->sync_is_due = false;
+}
+
+static void start_group(struct audit_log *log)
+{
+    take_group(log);
     int rc = uv_queue_work(log->loop, &log->work, write_group, after_group);
     if (rc) {
         /* Only for a NULL function, says libuv; writing here is slower and no less safe. */
@@ -199,13 +218,45 @@ static void start_group(struct audit_log *log)
     }
 }
 
+static bool has_work(const struct audit_log *log)
+{
+    return !log->is_busy && (log->filling.lines.len > 0 || log->sync_is_due);
+}
+
+/* Before the loop waits: what came in this round of it goes to the disk together. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct audit_log *log = prepare->data;
+    for (int i = 0; i < INLINE_ROUNDS_MAX && has_work(log); i++) {
+        take_group(log);
+        write_group(&log->work);
+        after_group(&log->work, 0);
+    }
+    if (has_work(log)) {
+        start_group(log);
+    }
+    (void)uv_prepare_stop(prepare);
+}
+
+/* A disk that answers at once is waited for by the loop: to wake a worker and to be woken by it
+ * would take as long again. On a slow one everybody else's work goes on meanwhile. */
+static void schedule(struct audit_log *log)
+{
+    if (!has_work(log)) {
+        return;
+    }
+    if (log->sync_ns < INLINE_SYNC_MAX_NS) {
+        (void)uv_prepare_start(&log->prepare, on_prepare);
+    } else {
+        start_group(log);
+    }
+}
+
 static void on_sync_timer(uv_timer_t *timer)
 {
     struct audit_log *log = timer->data;
     log->sync_is_due = true;
-    if (!log->is_busy) {
-        start_group(log);
-    }
+    schedule(log);
 }
 
 /* What nobody waits for shares the sync of the next line that somebody does wait for, or gets its
@@ -225,10 +276,11 @@ static void go_on(struct audit_log *log)
     if (log->is_closing && log->is_unsynced && !log->is_broken) {
         log->sync_is_due = true;
     }
-    if (log->filling.lines.len > 0 || log->sync_is_due) {
-        start_group(log);
+    if (has_work(log)) {
+        schedule(log);
     } else if (log->is_closing) {
-        uv_close((uv_handle_t *)&log->sync_timer, on_timer_closed);
+        uv_close((uv_handle_t *)&log->sync_timer, on_handle_closed);
+        uv_close((uv_handle_t *)&log->prepare, on_handle_closed);
     }
 }
 
@@ -288,9 +340,7 @@ int audit_log_append(struct audit_log *log, const struct buf *record,
         log->filling.end = before;
         return -STATUS_UNAVAILABLE;
     }
-    if (!log->is_busy) {
-        start_group(log);
-    }
+    schedule(log);
     return 0;
 }
 
@@ -472,6 +522,9 @@ int audit_log_open(struct uv_loop_s *loop, const char *dir, struct audit_log **r
     }
     (void)uv_timer_init(loop, &log->sync_timer);
     log->sync_timer.data = log;
+    (void)uv_prepare_init(loop, &log->prepare);
+    log->prepare.data = log;
+    log->open_handles = 2;
     log->filling.end = log->written;
     if (is_torn) {
         append_gap(log);

@@ -14,10 +14,11 @@ struct uv_loop_s;
  * of the line before it without its newline; the first line's is 64 zeroes. A line that was cut by
  * a crash is ended and followed by a line of kind "AuditGap"; nothing is ever taken away.
  *
- * Appends are grouped: lines that come while one group is being written (write and fdatasync, in
- * the loop's worker pool) make the next group. A group that nobody waits for is written at once but
- * synced with the next one, or after AUDIT_SYNC_DELAY_MS: the death of the process loses none of
- * it, a power cut perhaps what came within that time. */
+ * Appends are grouped: what comes in one round of the loop is written together (write and
+ * fdatasync); on a slow disk in the worker pool, and what comes meanwhile makes the next group. A
+ * group that nobody waits for is written at once but synced with the next one, or after
+ * AUDIT_SYNC_DELAY_MS: the death of the process loses none of it, a power cut perhaps what came
+ * within that time. */
 struct audit_log;
 
 enum {
