@@ -398,7 +398,7 @@ static void on_sandbox(void *context, const struct executor_reply *reply)
     if (!is_alive(build)) {
         return;
     }
-    if (reply->err.status) {
+    if (reply->err.status || build->has_timed_out) {
         fail_build(build, reply->err.text);
         return;
     }

@@ -168,26 +168,50 @@ static void search_owner(struct workspace_run *run, void *context)
     }
 }
 
-static void ignore_reply(void *context, const struct executor_reply *reply)
+/* Strangers whose end is awaited: what they use can be swept only then. */
+struct strangers {
+    struct gateway *gateway;
+    size_t pending;
+};
+
+static void leave_strangers(struct strangers *s)
 {
-    (void)context;
-    (void)reply;
+    if (--s->pending == 0) {
+        workspace_sweep_all(s->gateway);
+        free(s);
+    }
+}
+
+static void on_stranger_gone(void *context, const struct executor_reply *reply)
+{
+    (void)reply; /* NOT_FOUND: it ended by itself */
+    leave_strangers(context);
 }
 
 /* Sandboxes of an earlier gateway, or of workspaces that were deleted while we were apart. */
 static void destroy_strangers(const struct listing *l)
 {
     struct executor_client *client = executor_link_client(l->gateway->executor, NULL);
+    struct strangers *s = calloc(1, sizeof *s);
+    if (!s) {
+        return; /* the next look may find memory */
+    }
+    s->gateway = l->gateway;
+    s->pending = 1; /* ours, until all are asked */
     for (size_t i = 0; client && i < l->count; i++) {
         struct owner_search search = {l->ids + i * 16, false};
         workspace_table_each(l->gateway->workspaces, search_owner, &search);
         if (!search.is_found) {
             struct executor_uuid id;
             memcpy(id.bytes, search.id, sizeof id.bytes);
-            (void)executor_sandbox_destroy(client, &id, false,
-                                           (struct executor_callback){ignore_reply, NULL}, NULL);
+            s->pending++;
+            if (executor_sandbox_destroy(client, &id, false,
+                                         (struct executor_callback){on_stranger_gone, s}, NULL)) {
+                s->pending--;
+            }
         }
     }
+    leave_strangers(s);
 }
 
 static int ask_page(struct listing *l);
@@ -218,7 +242,6 @@ static void on_page(void *context, const struct executor_reply *reply)
     }
     workspace_table_each(l->gateway->workspaces, lose_if_missing, l);
     destroy_strangers(l);
-    workspace_sweep_all(l->gateway);
     listing_free(l);
 }
 

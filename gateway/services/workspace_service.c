@@ -385,7 +385,8 @@ static void delete_storage(struct request *r)
     struct executor_client *client = executor_link_client(r->gateway->executor, NULL);
     const Cordium__Workspace *workspace = r->touched.workspace;
     request_hold(r);
-    if (workspace->spec->is_ephemeral || workspace->status->successful_runs == 0 || !client ||
+    /* Also of one that has no successful run: the gateway may have died before it noted one. */
+    if (workspace->spec->is_ephemeral || !client ||
         !workspace_uuid_parse(workspace->metadata->uid, &storage) ||
         executor_storage_delete(client, &storage, (struct executor_callback){on_storage_deleted, r},
                                 NULL)) {
