@@ -233,7 +233,8 @@ def without_room_for_the_audit_log_nothing_is_done(platform):
     daemons = Daemons(platform)
     folder = os.path.dirname(audit_path(platform))
     with worker(platform) as client:
-        workspace = client.workspaces.create(template=fixture.BOX)
+        delete_all(client)
+        workspace_name = client.workspaces.create(template=fixture.BOX).name
     daemons.stop("gateway")
     options = f"size=128k,mode=700,uid={daemons.uid},gid={daemons.uid}"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "audit", folder], check=True)
@@ -243,19 +244,19 @@ def without_room_for_the_audit_log_nothing_is_done(platform):
             error = fill_audit_log(client)
             assert error.code == "UNAVAILABLE" and "audit log" in str(error), error
             for _ in range(5):
-                text = expect_code("UNAVAILABLE", lambda: client.workspaces.create(fixture.BOX))
+                text = expect_code("UNAVAILABLE", lambda: client.workspaces.create(template=fixture.BOX))
                 assert "nothing is done" in text, text
-                expect_code("UNAVAILABLE", lambda: client.workspaces.get(workspace.name).start())
+                expect_code("UNAVAILABLE", lambda: client.workspaces.get(workspace_name))
             subprocess.run(["mount", "-o", "remount,size=16m", folder], check=True)
-            assert {w.name for w in client.workspaces.all()} == {workspace.name}
-            assert client.workspaces.get(workspace.name).is_stopped
+            assert {w.name for w in client.workspaces.all()} == {workspace_name}
+            assert client.workspaces.get(workspace_name).is_stopped
         check_decisions(check_chain(audit_path(platform)))
     finally:
         daemons.stop("gateway")
         subprocess.run(["umount", folder], check=True)
         daemons.up()
     with worker(platform) as client:
-        client.workspaces.get(workspace.name).delete()
+        client.workspaces.get(workspace_name).delete()
     check_chain(audit_path(platform))
 
 
