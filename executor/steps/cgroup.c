@@ -31,7 +31,8 @@ enum {
 
 struct cgroup_host {
     bool is_v2;
-    unsigned hierarchies; /* 1 on v2 */
+    bool denials_are_at_limit; /* see denials_are_at_limit() */
+    unsigned hierarchies;      /* 1 on v2 */
     int parents[CGROUP_HIERARCHIES];
     char parent[64];
     char mounts[CGROUP_HIERARCHIES][CGROUP_MOUNT_MAX];
@@ -61,6 +62,7 @@ struct cgroup_run {
     bool is_busy;
     bool has_limits;
     unsigned kill_start; /* where the next round of a kill begins in the list of processes */
+    uint64_t group_denials_start;
     struct cgroup_run *next;
 };
 
@@ -72,7 +74,8 @@ struct cgroup {
     unsigned run_count;
     struct cgroup_limits limits; /* in force already: most sandboxes of a host ask for the same */
     bool has_limits;
-    uint64_t past_oom_kills; /* of runs whose group was used again since; v1 */
+    /* Of runs whose group was used again since, where an event counts in that group alone. */
+    uint64_t past_oom_kills;
     uint64_t past_pids_denied;
     struct cgroup *next;
 };
@@ -181,6 +184,23 @@ static struct counters node_counters(const struct cgroup_host *host, const struc
         c.cpu_system_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_sys") / 1000;
     }
     return c;
+}
+
+/* A refused fork counts in pids.events of the group whose limit was hit, and above, since
+ * Linux 6.11 on v2; before that, and on v1, in the group that forked alone. The newer way has a
+ * second file. */
+static bool denials_are_at_limit(const struct cgroup_host *host, int dir)
+{
+    return host->is_v2 && faccessat(dir, "pids.events.local", F_OK, 0) == 0;
+}
+
+/* Forks refused by the limit of the sandbox itself, where its runs do not count them: which run
+ * they hit cannot be told. */
+static uint64_t group_denials(const struct cgroup *group)
+{
+    return group->host->denials_are_at_limit
+               ? read_key(group->node.dirs[0], "pids.events.local", "max")
+               : 0;
 }
 
 static void node_read_usage(const struct cgroup_host *host, const struct node *node,
@@ -432,8 +452,11 @@ static int open_parent(struct cgroup_host *host, unsigned i, struct error *err)
                          host->mounts[i]);
     }
     if (mkdirat(mount, host->parent, 0755) == -1 && errno != EEXIST) {
-        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cgroup mkdir '%s/%s'",
-                               host->mounts[i], host->parent);
+        return error_set_errno(
+            err, STATUS_FAILED_PRECONDITION, errno,
+            "cgroup mkdir '%s/%s' (remedy: mount it writable, as on a host or in "
+            "a privileged container)",
+            host->mounts[i], host->parent);
     }
     host->parents[i] = openat(mount, host->parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (host->parents[i] == -1) {
@@ -442,6 +465,7 @@ static int open_parent(struct cgroup_host *host, unsigned i, struct error *err)
     }
     if (host->is_v2) {
         (void)fd_write_file(host->parents[i], "cgroup.subtree_control", "+memory +pids +cpu");
+        host->denials_are_at_limit = denials_are_at_limit(host, host->parents[i]);
     }
     remove_groups(host->parents[i], 2);
     return 0;
@@ -648,14 +672,16 @@ size_t cgroup_attach_fds(const struct cgroup *group, int ret[CGROUP_ATTACH_MAX])
 
 void cgroup_read_usage(const struct cgroup *group, struct cgroup_usage *ret)
 {
-    node_read_usage(group->host, &group->node, ret);
-    /* On v1 an event counts in the group where it happened, and nowhere above. */
+    const struct cgroup_host *host = group->host;
+    node_read_usage(host, &group->node, ret);
+    /* Where an event counts in the group where it happened, and nowhere above: ooms on v1, refused
+     * forks on v1 and before Linux 6.11. */
     ret->oom_kills += group->past_oom_kills;
     ret->pids_denied += group->past_pids_denied;
-    for (const struct cgroup_run *run = group->host->is_v2 ? NULL : group->runs; run;
+    for (const struct cgroup_run *run = host->denials_are_at_limit ? NULL : group->runs; run;
          run = run->next) {
-        struct counters c = node_counters(group->host, &run->node);
-        ret->oom_kills += c.oom_kills - run->node.start.oom_kills;
+        struct counters c = node_counters(host, &run->node);
+        ret->oom_kills += host->is_v2 ? 0 : c.oom_kills - run->node.start.oom_kills;
         ret->pids_denied += c.pids_denied - run->node.start.pids_denied;
     }
 }
@@ -733,9 +759,12 @@ int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
     struct counters now = node_counters(group->host, &run->node);
     if (!group->host->is_v2) {
         group->past_oom_kills += now.oom_kills - run->node.start.oom_kills;
+    }
+    if (!group->host->denials_are_at_limit) {
         group->past_pids_denied += now.pids_denied - run->node.start.pids_denied;
     }
     run->node.start = now;
+    run->group_denials_start = group_denials(group);
     *ret = run;
     return 0;
 }
@@ -757,6 +786,7 @@ int cgroup_run_kill(struct cgroup_run *run)
 void cgroup_run_read_usage(const struct cgroup_run *run, struct cgroup_usage *ret)
 {
     node_read_usage(run->group->host, &run->node, ret);
+    ret->pids_denied += group_denials(run->group) - run->group_denials_start;
 }
 
 void cgroup_run_release(struct cgroup_run *run)

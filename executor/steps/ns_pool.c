@@ -170,11 +170,13 @@ static int userns_make(const struct userns_plan *plan, int *ret, struct error *e
 
 int ns_pool_open(const struct ns_pool_config *config, struct ns_pool **ret, struct error *err)
 {
+    /* devpts of kernels such as 6.1 and 6.12 takes a gid as a signed int. */
     if (config->uid_base < NS_IDS_PER_RANGE || config->range_count == 0 ||
-        config->range_count > (UINT32_MAX - config->uid_base) / NS_IDS_PER_RANGE) {
+        config->uid_base > INT32_MAX ||
+        config->range_count > (INT32_MAX - config->uid_base) / NS_IDS_PER_RANGE) {
         return error_set(err, STATUS_INVALID_ARGUMENT,
                          "uid_base %u with %u ranges of %d ids does not fit: choose a base from "
-                         "65536 on, far from the host's users",
+                         "65536 on, far from the host's users, with all ranges below 2147483648",
                          config->uid_base, config->range_count, NS_IDS_PER_RANGE);
     }
     struct ns_pool *pool = calloc(1, sizeof *pool);
