@@ -36,8 +36,14 @@ $(OUT)/executor_probe: $(OUT)/tests/tools/executor_probe.o $(OUT)/libexecutor_cl
 	@$(CC) $(LDFLAGS) $^ -o $@
 
 # The live tests start the daemon of their own build variant.
+$(OUT)/tests/unit/executor/world.o: CPPFLAGS += -DEXECUTOR_PROGRAM='"$(OUT)/cordium-executor"' -DATTACK_PROGRAM='"$(OUT)/tests/tools/attack"'
 $(OUT)/tests/unit/executor/test_sandbox.o: CPPFLAGS += -DEXECUTOR_PROGRAM='"$(OUT)/cordium-executor"'
-unit-executor: $(OUT)/cordium-executor build/release/cordium-launcher
+unit-executor: $(OUT)/cordium-executor build/release/cordium-launcher $(OUT)/tests/tools/attack
+
+# What runs inside a sandbox to break out; static, for images without a libc.
+$(OUT)/tests/tools/attack: tests/tools/attack.c
+	@mkdir -p $(@D)
+	@gcc -std=gnu17 -D_GNU_SOURCE -O1 -Wall -Wextra -static $< -o $@
 
 FUZZ_EXECUTOR_OBJECTS := $(patsubst %,$(OUT)/%.o,executor/sandbox_spec executor/config executor/proc/fd \
 	executor/client/encode executor/ipc/message \

@@ -21,353 +21,32 @@
 #include "executor/client/executor_client.h"
 #include "executor/ipc/message.h"
 #include "executor/proc/fd.h"
+#include "tests/unit/executor/world.h"
 
 Suite *suite_sandbox(void);
-
-struct world {
-    char dir[64];
-    char socket[128];
-    uint32_t uid_base; /* other runs of this test may go on at the same time */
-    pid_t daemon;
-    struct executor_client *client;
-    struct executor_digest image;
-    bool done;
-    struct executor_reply reply;
-    uint64_t exited_runs[64];
-    struct executor_run_exit exits[64];
-    size_t exit_count;
-    struct executor_sandbox_gone gone;
-    unsigned gone_count;
-};
-
-/* One daemon for all tests; Check has no place of its own for what a suite shares. */
-static struct world *world;
-
-static void on_exited(void *context, const struct executor_run_exit *event)
-{
-    struct world *w = context;
-    w->exits[w->exit_count++ % 64] = *event;
-}
-
-static void on_gone(void *context, const struct executor_sandbox_gone *event)
-{
-    struct world *w = context;
-    w->gone = *event;
-    w->gone_count++;
-}
-
-static void on_reply(void *context, const struct executor_reply *reply)
-{
-    struct world *w = context;
-    w->done = true;
-    w->reply = *reply;
-}
-
-static struct executor_callback callback(struct world *w)
-{
-    w->done = false;
-    return (struct executor_callback){on_reply, w};
-}
-
-static bool pump_once(struct world *w, int timeout_ms)
-{
-    struct pollfd p = {.fd = executor_client_fd(w->client),
-                       .events = executor_client_poll_events(w->client)};
-    int n = poll(&p, 1, timeout_ms);
-    return executor_client_dispatch(w->client) == 0 && n > 0;
-}
-
-static int wait_reply(struct world *w, int sent, const struct error *err)
-{
-    ck_assert_msg(sent == 0, "%s", err->text);
-    for (int i = 0; !w->done && i < 200; i++) {
-        pump_once(w, 100);
-    }
-    ck_assert_msg(w->done, "no answer in 20 s");
-    return w->reply.err.status;
-}
-
-static void reply_ok(struct world *w, int sent, const struct error *err)
-{
-    int status = wait_reply(w, sent, err);
-    ck_assert_msg(status == 0, "%s", w->reply.err.text);
-}
-
-static void shell(const char *command)
-{
-    ck_assert_msg(system(command) == 0, "%s", command);
-}
-
-static void make_image_tar(const struct world *w)
-{
-    char command[2048];
-    snprintf(command, sizeof command,
-             "set -e; r=%s/root; mkdir -p $r/bin $r/dev $r/proc $r/sys $r/tmp $r/var/tmp $r/run "
-             "$r/etc $r/workspace $r/home/user $r/opt/cordium $r/root; cp /bin/busybox $r/bin; "
-             "for a in sh true cat id ls head sleep touch tr mount dd kill wc echo chown stty tty "
-             "nc grep seq mkdir ln rm hostname df; do ln -s busybox $r/bin/$a; done; "
-             "ln -s ../run $r/var/run; touch $r/etc/hosts $r/etc/hostname $r/etc/resolv.conf; "
-             "echo hello > $r/home/user/.profile; chown -R 1000:1000 $r/home/user; "
-             "tar -C $r -cf %s/image.tar .",
-             w->dir, w->dir);
-    shell(command);
-}
-
-static void write_config(const struct world *w, const char *extra)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/executor.conf", w->dir);
-    FILE *f = fopen(path, "w");
-    fprintf(f,
-            "state_dir = %s/state\nruntime_dir = %s/run\ninstance = %s\ngateway_uid = 0\n"
-            "pool_mebibytes = 2048\nnetwork = false\nuid_base = %u\nuid_ranges = 64\n"
-            "launcher_path = build/release/cordium-launcher\n%s",
-            w->dir, w->dir, w->dir + 5, w->uid_base, extra);
-    fclose(f);
-}
-
-static pid_t start_daemon(const struct world *w)
-{
-    char path[128];
-    char log[128];
-    snprintf(path, sizeof path, "%s/executor.conf", w->dir);
-    snprintf(log, sizeof log, "%s/log", w->dir);
-    pid_t pid = fork();
-    if (pid == 0) {
-        int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-        dup2(fd, 2);
-        execl(EXECUTOR_PROGRAM, "cordium-executor", "--config", path, (char *)NULL);
-        _exit(127);
-    }
-    return pid;
-}
-
-static void connect_client(struct world *w)
-{
-    struct error err;
-    const struct executor_client_events events = {on_exited, on_gone, NULL, w};
-    int r = -1;
-    for (int i = 0; i < 300 && r < 0; i++) {
-        r = executor_client_connect(w->socket, 2000, &events, &w->client, &err);
-        if (r < 0) {
-            usleep(50000);
-        }
-    }
-    ck_assert_msg(r == 0, "%s", err.text);
-}
-
-static struct executor_uuid new_uuid(void)
-{
-    struct executor_uuid id;
-    ck_assert_int_eq(getrandom(id.bytes, sizeof id.bytes, 0), sizeof id.bytes);
-    return id;
-}
-
-static struct executor_sandbox_spec default_spec(const struct world *w)
-{
-    return (struct executor_sandbox_spec){
-        .id = new_uuid(),
-        .profile = EXECUTOR_PROFILE_WORKSPACE,
-        .image = w->image,
-        .storage = new_uuid(),
-        .storage_is_ephemeral = true,
-        .limits = {.memory_bytes = 128u << 20,
-                   .disk_bytes = UINT64_C(64) << 20,
-                   .cpu_millicores = 1000,
-                   .pids = 32},
-        .root_read_only = true,
-        .uid = 1000,
-        .gid = 1000,
-        .home = "/home/user",
-    };
-}
-
-static void create(struct world *w, const struct executor_sandbox_spec *spec)
-{
-    struct error err;
-    reply_ok(w, executor_sandbox_create(w->client, spec, callback(w), &err), &err);
-}
-
-static void destroy(struct world *w, const struct executor_sandbox_spec *spec)
-{
-    struct error err;
-    reply_ok(w, executor_sandbox_destroy(w->client, &spec->id, true, callback(w), &err), &err);
-}
-
-static uint64_t start(struct world *w, const struct executor_sandbox_spec *spec, const char *script,
-                      uint32_t uid, uint32_t flags, const int fds[3])
-{
-    static const char *const env[] = {"PATH=/bin", "HOME=/home/user"};
-    const char *const argv[] = {"sh", "-c", script};
-    struct error err;
-    struct executor_run_spec run = {
-        .sandbox = spec->id,
-        .argv = argv,
-        .argc = 3,
-        .env = env,
-        .env_count = 2,
-        .cwd = "/",
-        .uid = uid,
-        .gid = uid,
-        .flags = flags,
-        .fds = {fds[0], fds[1], fds[2]},
-    };
-    reply_ok(w, executor_run_start(w->client, &run, callback(w), &err), &err);
-    return w->reply.started.run;
-}
-
-static struct executor_run_exit wait_exit(struct world *w, uint64_t run)
-{
-    for (int i = 0; i < 300; i++) {
-        for (size_t k = 0; k < w->exit_count && k < 64; k++) {
-            if (w->exits[k].run == run) {
-                return w->exits[k];
-            }
-        }
-        pump_once(w, 100);
-    }
-    ck_abort_msg("run did not end in 30 s");
-}
-
-/* Runs a script to its end; what it printed is in ret_text. */
-static struct executor_run_exit run_script(struct world *w,
-                                           const struct executor_sandbox_spec *spec,
-                                           const char *script, uint32_t uid, char *ret_text,
-                                           size_t size)
-{
-    int p[2];
-    ck_assert_int_eq(pipe2(p, O_CLOEXEC), 0);
-    AUTO_FD int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    const int fds[3] = {null_fd, p[1], p[1]};
-    uint64_t run = start(w, spec, script, uid, EXECUTOR_RUN_KILL_TREE_ON_EXIT, fds);
-    close(p[1]);
-    size_t used = 0;
-    ssize_t n;
-    while (used < size - 1 && (n = read(p[0], ret_text + used, size - 1 - used)) > 0) {
-        used += (size_t)n;
-    }
-    ret_text[used] = '\0';
-    close(p[0]);
-    return wait_exit(w, run);
-}
-
-/* Makes an image of the tar, after `change` ran in its root. */
-static void import_image(struct world *w, const char *change, struct executor_digest *ret)
-{
-    char script[512];
-    snprintf(
-        script, sizeof script,
-        "mkdir -p /build/out/rootfs && cd /build/out/rootfs && tar -xf - --numeric-owner && %s",
-        change);
-    struct error err;
-    char path[128];
-    struct executor_sandbox_spec spec = default_spec(w);
-    spec.profile = EXECUTOR_PROFILE_BUILD;
-    spec.uid = 0;
-    spec.gid = 0;
-    spec.limits.pids = 64;
-    create(w, &spec);
-    snprintf(path, sizeof path, "%s/image.tar", w->dir);
-    AUTO_FD int tar = open(path, O_RDONLY | O_CLOEXEC);
-    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    const int fds[3] = {tar, null_fd, 2};
-    struct executor_run_spec run = {
-        .sandbox = spec.id,
-        .argv = (const char *const[]){"/bin/sh", "-c", script},
-        .argc = 3,
-        .env = (const char *const[]){"PATH=/usr/bin:/bin"},
-        .env_count = 1,
-        .cwd = "/build",
-        .fds = {fds[0], fds[1], fds[2]},
-    };
-    reply_ok(w, executor_run_start(w->client, &run, callback(w), &err), &err);
-    struct executor_run_exit e = wait_exit(w, w->reply.started.run);
-    ck_assert_int_eq(e.stage, EXECUTOR_STAGE_RAN);
-    ck_assert_int_eq(e.wait_status, 0);
-    ck_assert_int_eq(getrandom(ret->bytes, 32, 0), 32);
-    reply_ok(w, executor_image_commit(w->client, &spec.id, ret, callback(w), &err), &err);
-}
-
-static const char *missing(void)
-{
-    if (geteuid() != 0) {
-        return "needs root";
-    }
-    if (access("/bin/busybox", X_OK) != 0) {
-        return "needs busybox-static";
-    }
-    if (access("/sbin/mkfs.btrfs", X_OK) != 0 && access("/usr/sbin/mkfs.btrfs", X_OK) != 0) {
-        return "needs btrfs-progs";
-    }
-    if (access("build/release/cordium-launcher", X_OK) != 0 ||
-        access(EXECUTOR_PROGRAM, X_OK) != 0) {
-        return "needs the executor and its launcher to be built";
-    }
-    return NULL;
-}
-
-static void set_up(void)
-{
-    const char *why = missing();
-    if (why) {
-        ck_assert_msg(!getenv("MUST_WORK"), "sandbox tests cannot run: %s", why);
-        fprintf(stderr, "sandbox tests skipped: %s\n", why);
-        return;
-    }
-    world = calloc(1, sizeof *world);
-    snprintf(world->dir, sizeof world->dir, "/tmp/cordium-test-%d", getpid());
-    ck_assert_int_eq(mkdir(world->dir, 0700), 0);
-    world->uid_base = 1500000000u + (uint32_t)(getpid() % 128) * (64u << 16);
-    snprintf(world->socket, sizeof world->socket, "%s/run/executor.sock", world->dir);
-    make_image_tar(world);
-    write_config(world, "");
-    world->daemon = start_daemon(world);
-    connect_client(world);
-    import_image(world, "true", &world->image);
-}
-
-static void tear_down(void)
-{
-    char command[256];
-    if (!world) {
-        return;
-    }
-    executor_client_close(world->client);
-    if (world->daemon > 0) {
-        kill(world->daemon, SIGTERM);
-        waitpid(world->daemon, NULL, 0);
-    }
-    snprintf(command, sizeof command, "rm -rf %s", world->dir);
-    (void)!system(command);
-    free(world);
-    world = NULL;
-}
-
-#define SKIP_WITHOUT_WORLD()                                                                       \
-    if (!world) {                                                                                  \
-        return;                                                                                    \
-    }
 
 START_TEST(user_has_no_power_and_root_has_only_its_own)
 {
     SKIP_WITHOUT_WORLD();
     char text[4096];
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
-    run_script(world, &spec, "id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status",
-               1000, text, sizeof text);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
+    world_run_script(world, &spec,
+                     "id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status", 1000, text,
+                     sizeof text);
     ck_assert_str_eq(text, "1000\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
-    run_script(world, &spec,
-               "mount -t tmpfs x /tmp 2>/dev/null && echo mounted; "
-               "hostname x 2>/dev/null && echo renamed; echo 0 > /proc/sys/vm/swappiness && echo "
-               "tuned; touch /x && echo wrote; id -u",
-               0, text, sizeof text);
+    world_run_script(
+        world, &spec,
+        "mount -t tmpfs x /tmp 2>/dev/null && echo mounted; "
+        "hostname x 2>/dev/null && echo renamed; echo 0 > /proc/sys/vm/swappiness && echo "
+        "tuned; touch /x && echo wrote; id -u",
+        0, text, sizeof text);
     ck_assert_ptr_null(strstr(text, "mounted"));
     ck_assert_ptr_null(strstr(text, "renamed"));
     ck_assert_ptr_null(strstr(text, "tuned"));
     ck_assert_ptr_null(strstr(text, "wrote"));
     ck_assert_ptr_nonnull(strstr(text, "\n0\n"));
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -375,17 +54,17 @@ START_TEST(only_the_given_descriptors_and_directories_are_there)
 {
     SKIP_WITHOUT_WORLD();
     char text[4096];
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
-    run_script(world, &spec, "for f in /proc/self/fd/*; do [ -e $f ] && echo ${f##*/}; done", 1000,
-               text, sizeof text);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
+    world_run_script(world, &spec, "for f in /proc/self/fd/*; do [ -e $f ] && echo ${f##*/}; done",
+                     1000, text, sizeof text);
     ck_assert_str_eq(text, "0\n1\n2\n");
-    run_script(world, &spec,
-               "touch /workspace/a ~/a /tmp/a /var/tmp/a /dev/shm/a && cat ~/.profile; cat "
-               "/proc/1/environ /proc/kallsyms /proc/keys 2>/dev/null | wc -c",
-               1000, text, sizeof text);
+    world_run_script(world, &spec,
+                     "touch /workspace/a ~/a /tmp/a /var/tmp/a /dev/shm/a && cat ~/.profile; cat "
+                     "/proc/1/environ /proc/kallsyms /proc/keys 2>/dev/null | wc -c",
+                     1000, text, sizeof text);
     ck_assert_str_eq(text, "hello\n0\n");
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -393,14 +72,15 @@ START_TEST(exit_codes_and_signals_are_told_apart)
 {
     SKIP_WITHOUT_WORLD();
     char text[256];
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
-    struct executor_run_exit e = run_script(world, &spec, "exit 137", 1000, text, sizeof text);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
+    struct executor_run_exit e =
+        world_run_script(world, &spec, "exit 137", 1000, text, sizeof text);
     ck_assert(WIFEXITED(e.wait_status) && WEXITSTATUS(e.wait_status) == 137);
-    e = run_script(world, &spec, "kill -9 $$", 1000, text, sizeof text);
+    e = world_run_script(world, &spec, "kill -9 $$", 1000, text, sizeof text);
     ck_assert(WIFSIGNALED(e.wait_status) && WTERMSIG(e.wait_status) == SIGKILL);
     ck_assert(!e.killed_by_us && !e.main_was_oom_killed && e.oom_kills == 0);
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -408,8 +88,8 @@ START_TEST(start_failures_say_where)
 {
     SKIP_WITHOUT_WORLD();
     struct error err;
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     static const struct {
         const char *program;
         const char *cwd;
@@ -436,12 +116,13 @@ START_TEST(start_failures_say_where)
             .gid = 1000,
             .fds = {null_fd, null_fd, null_fd},
         };
-        reply_ok(world, executor_run_start(world->client, &run, callback(world), &err), &err);
-        struct executor_run_exit e = wait_exit(world, world->reply.started.run);
+        world_reply_ok(world, executor_run_start(world->client, &run, world_callback(world), &err),
+                       &err);
+        struct executor_run_exit e = world_wait_exit(world, world->reply.started.run);
         ck_assert_int_eq((int)e.stage, (int)cases[i].stage);
         ck_assert_int_eq(e.error_number, cases[i].error_number);
     }
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -449,17 +130,17 @@ START_TEST(memory_over_the_limit_is_told_as_oom)
 {
     SKIP_WITHOUT_WORLD();
     char text[256];
-    struct executor_sandbox_spec spec = default_spec(world);
+    struct executor_sandbox_spec spec = world_default_spec(world);
     spec.limits.memory_bytes = 32u << 20;
-    create(world, &spec);
-    struct executor_run_exit e = run_script(
+    world_create(world, &spec);
+    struct executor_run_exit e = world_run_script(
         world, &spec, "exec dd if=/dev/zero of=/dev/null bs=100M count=1", 1000, text, sizeof text);
     ck_assert(e.main_was_oom_killed && e.oom_kills == 1 && !e.killed_by_us);
-    e = run_script(world, &spec, "dd if=/dev/zero of=/dev/null bs=100M count=1; exit 3", 1000, text,
-                   sizeof text);
+    e = world_run_script(world, &spec, "dd if=/dev/zero of=/dev/null bs=100M count=1; exit 3", 1000,
+                         text, sizeof text);
     ck_assert(!e.main_was_oom_killed && e.oom_kills == 1);
     ck_assert_int_eq(WEXITSTATUS(e.wait_status), 3);
-    e = run_script(world, &spec, "true", 1000, text, sizeof text);
+    e = world_run_script(world, &spec, "true", 1000, text, sizeof text);
     ck_assert_uint_eq(e.oom_kills, 0);
     ck_assert_uint_eq(e.sandbox_oom_kills, 0);
     /* Counts of a group that is used again meanwhile are not lost, nor told to a later run. */
@@ -467,17 +148,17 @@ START_TEST(memory_over_the_limit_is_told_as_oom)
     int in[2];
     ck_assert_int_eq(pipe2(in, O_CLOEXEC), 0);
     const int fds[3] = {in[0], null_fd, null_fd};
-    uint64_t waiting = start(world, &spec, "cat", 1000, 0, fds);
+    uint64_t waiting = world_start(world, &spec, "cat", 1000, 0, fds);
     close(in[0]);
-    run_script(world, &spec, "exec dd if=/dev/zero of=/dev/null bs=100M count=1", 1000, text,
-               sizeof text);
-    e = run_script(world, &spec, "true", 1000, text, sizeof text);
+    world_run_script(world, &spec, "exec dd if=/dev/zero of=/dev/null bs=100M count=1", 1000, text,
+                     sizeof text);
+    e = world_run_script(world, &spec, "true", 1000, text, sizeof text);
     ck_assert_uint_eq(e.sandbox_oom_kills, 0);
     close(in[1]);
-    e = wait_exit(world, waiting);
+    e = world_wait_exit(world, waiting);
     ck_assert_uint_eq(e.oom_kills, 0);
     ck_assert_uint_eq(e.sandbox_oom_kills, 1);
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -485,13 +166,13 @@ START_TEST(forks_over_the_limit_are_counted)
 {
     SKIP_WITHOUT_WORLD();
     char text[4096];
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
-    struct executor_run_exit e = run_script(
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
+    struct executor_run_exit e = world_run_script(
         world, &spec, "for i in $(seq 100); do sleep 5 & done; exit 0", 1000, text, sizeof text);
     ck_assert_uint_gt(e.pids_denied, 0);
     ck_assert_uint_lt(e.wall_ns, UINT64_C(4000000000));
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -500,18 +181,19 @@ START_TEST(disk_over_the_limit_fails)
     SKIP_WITHOUT_WORLD();
     char text[4096];
     struct error err;
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     struct executor_run_exit e =
-        run_script(world, &spec,
-                   "dd if=/dev/zero of=/workspace/f bs=1M count=100 2>&1; wc -c < "
-                   "/workspace/f",
-                   1000, text, sizeof text);
+        world_run_script(world, &spec,
+                         "dd if=/dev/zero of=/workspace/f bs=1M count=100 2>&1; wc -c < "
+                         "/workspace/f",
+                         1000, text, sizeof text);
     ck_assert_int_eq(e.wait_status, 0);
     ck_assert_msg(strstr(text, "quota") || strstr(text, "No space"), "%s", text);
-    reply_ok(world, executor_sandbox_stats(world->client, &spec.id, callback(world), &err), &err);
+    world_reply_ok(
+        world, executor_sandbox_stats(world->client, &spec.id, world_callback(world), &err), &err);
     ck_assert_uint_le(world->reply.stats.disk_limit_bytes, UINT64_C(64) << 20);
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -519,22 +201,24 @@ START_TEST(kill_ends_the_whole_tree)
 {
     SKIP_WITHOUT_WORLD();
     struct error err;
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     const int fds[3] = {null_fd, null_fd, null_fd};
-    uint64_t run = start(
+    uint64_t run = world_start(
         world, &spec, "for i in 1 2 3; do (sleep 100 & sleep 100) & done; sleep 100", 1000, 0, fds);
     usleep(300000);
-    reply_ok(world,
-             executor_run_kill(world->client, run, EXECUTOR_KILL_DEADLINE, callback(world), &err),
-             &err);
-    struct executor_run_exit e = wait_exit(world, run);
+    world_reply_ok(
+        world,
+        executor_run_kill(world->client, run, EXECUTOR_KILL_DEADLINE, world_callback(world), &err),
+        &err);
+    struct executor_run_exit e = world_wait_exit(world, run);
     ck_assert(e.killed_by_us && e.kill_reason == EXECUTOR_KILL_DEADLINE);
     usleep(100000);
-    reply_ok(world, executor_sandbox_stats(world->client, &spec.id, callback(world), &err), &err);
+    world_reply_ok(
+        world, executor_sandbox_stats(world->client, &spec.id, world_callback(world), &err), &err);
     ck_assert_uint_eq(world->reply.stats.pids, 1); /* init */
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -542,18 +226,21 @@ START_TEST(background_process_outlives_its_run_unless_told)
 {
     SKIP_WITHOUT_WORLD();
     struct error err;
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     const int fds[3] = {null_fd, null_fd, null_fd};
-    wait_exit(world, start(world, &spec, "sleep 100 &", 1000, 0, fds));
-    reply_ok(world, executor_sandbox_stats(world->client, &spec.id, callback(world), &err), &err);
+    world_wait_exit(world, world_start(world, &spec, "sleep 100 &", 1000, 0, fds));
+    world_reply_ok(
+        world, executor_sandbox_stats(world->client, &spec.id, world_callback(world), &err), &err);
     ck_assert_uint_eq(world->reply.stats.pids, 2);
-    wait_exit(world, start(world, &spec, "sleep 100 &", 1000, EXECUTOR_RUN_KILL_TREE_ON_EXIT, fds));
+    world_wait_exit(
+        world, world_start(world, &spec, "sleep 100 &", 1000, EXECUTOR_RUN_KILL_TREE_ON_EXIT, fds));
     usleep(100000);
-    reply_ok(world, executor_sandbox_stats(world->client, &spec.id, callback(world), &err), &err);
+    world_reply_ok(
+        world, executor_sandbox_stats(world->client, &spec.id, world_callback(world), &err), &err);
     ck_assert_uint_eq(world->reply.stats.pids, 2);
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -562,11 +249,11 @@ START_TEST(half_close_is_end_of_file)
     SKIP_WITHOUT_WORLD();
     int in[2], out[2];
     char text[64];
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     ck_assert(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
     const int fds[3] = {in[0], out[1], out[1]};
-    uint64_t run = start(world, &spec, "cat; echo end", 1000, 0, fds);
+    uint64_t run = world_start(world, &spec, "cat; echo end", 1000, 0, fds);
     close(in[0]);
     close(out[1]);
     ck_assert_int_eq(write(in[1], "abc\n", 4), 4);
@@ -576,8 +263,8 @@ START_TEST(half_close_is_end_of_file)
     ck_assert_int_eq(memcmp(text, "end\n", 4), 0);
     ck_assert_int_eq(read(out[0], text, sizeof text), 0);
     close(out[0]);
-    ck_assert_int_eq(wait_exit(world, run).wait_status, 0);
-    destroy(world, &spec);
+    ck_assert_int_eq(world_wait_exit(world, run).wait_status, 0);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -590,16 +277,17 @@ START_TEST(long_command_arrives_whole)
     memset(script, ' ', n);
     memcpy(script, "x='", 3);
     snprintf(script + n, 64, "'; exit ${#x}");
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     const int fds[3] = {null_fd, null_fd, null_fd};
-    struct executor_run_exit e = wait_exit(world, start(world, &spec, script, 1000, 0, fds));
+    struct executor_run_exit e =
+        world_wait_exit(world, world_start(world, &spec, script, 1000, 0, fds));
     ck_assert_int_eq((int)e.stage, 0);
     ck_assert_int_eq(WEXITSTATUS(e.wait_status), (int)((n - 3) & 255));
     free(script);
     (void)err;
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -620,8 +308,8 @@ START_TEST(terminal_has_its_size_and_is_resized)
 {
     SKIP_WITHOUT_WORLD();
     struct error err;
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     struct executor_run_spec run = {
         .sandbox = spec.id,
         .argv = (const char *const[]){"sh", "-c", "stty size; cat >/dev/null; stty size"},
@@ -636,17 +324,19 @@ START_TEST(terminal_has_its_size_and_is_resized)
         .rows = 25,
         .fds = {-1, -1, -1},
     };
-    reply_ok(world, executor_run_start(world->client, &run, callback(world), &err), &err);
+    world_reply_ok(world, executor_run_start(world->client, &run, world_callback(world), &err),
+                   &err);
     uint64_t id = world->reply.started.run;
     AUTO_FD int master = world->reply.started.pty_fd;
     ck_assert_int_ge(master, 0);
     fcntl(master, F_SETFL, 0);
     expect_line(master, "25 81\r\n");
-    reply_ok(world, executor_run_resize(world->client, id, 100, 30, callback(world), &err), &err);
+    world_reply_ok(
+        world, executor_run_resize(world->client, id, 100, 30, world_callback(world), &err), &err);
     ck_assert_int_eq(write(master, "\4", 1), 1);
     expect_line(master, "30 100\r\n");
-    wait_exit(world, id);
-    destroy(world, &spec);
+    world_wait_exit(world, id);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -698,9 +388,10 @@ START_TEST(proxy_socket_leads_to_us)
     SKIP_WITHOUT_WORLD();
     struct error err;
     char text[64] = "";
-    struct executor_sandbox_spec spec = default_spec(world);
+    struct executor_sandbox_spec spec = world_default_spec(world);
     spec.want_proxy_socket = true;
-    reply_ok(world, executor_sandbox_create(world->client, &spec, callback(world), &err), &err);
+    world_reply_ok(
+        world, executor_sandbox_create(world->client, &spec, world_callback(world), &err), &err);
     AUTO_FD int listener = world->reply.created.proxy_fd;
     ck_assert_int_ge(listener, 0);
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -719,7 +410,7 @@ START_TEST(proxy_socket_leads_to_us)
     ck_assert_int_eq(write(inside, "hi", 2), 2);
     AUTO_FD int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     ck_assert_int_eq(recv(peer, text, sizeof text - 1, 0), 2);
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -727,21 +418,21 @@ START_TEST(writable_root_keeps_the_image_as_it_is)
 {
     SKIP_WITHOUT_WORLD();
     char text[256];
-    struct executor_sandbox_spec spec = default_spec(world);
+    struct executor_sandbox_spec spec = world_default_spec(world);
     spec.root_read_only = false;
     spec.capabilities = UINT64_MAX;
-    create(world, &spec);
-    run_script(world, &spec,
-               "echo a > /etc/new; echo b > /etc/hosts.copy; rm /bin/true; cat "
-               "/etc/new; ls /bin/true 2>/dev/null",
-               0, text, sizeof text);
+    world_create(world, &spec);
+    world_run_script(world, &spec,
+                     "echo a > /etc/new; echo b > /etc/hosts.copy; rm /bin/true; cat "
+                     "/etc/new; ls /bin/true 2>/dev/null",
+                     0, text, sizeof text);
     ck_assert_str_eq(text, "a\n");
-    destroy(world, &spec);
-    spec = default_spec(world);
-    create(world, &spec);
-    run_script(world, &spec, "ls /bin/true /etc/new 2>/dev/null", 1000, text, sizeof text);
+    world_destroy(world, &spec);
+    spec = world_default_spec(world);
+    world_create(world, &spec);
+    world_run_script(world, &spec, "ls /bin/true /etc/new 2>/dev/null", 1000, text, sizeof text);
     ck_assert_str_eq(text, "/bin/true\n");
-    destroy(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -762,30 +453,33 @@ START_TEST(an_image_with_links_where_we_mount_is_refused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct error err;
         struct executor_digest image;
-        import_image(world, cases[i].change, &image);
-        struct executor_sandbox_spec spec = default_spec(world);
+        world_import_image(world, cases[i].change, &image);
+        struct executor_sandbox_spec spec = world_default_spec(world);
         spec.image = image;
-        int status = wait_reply(
-            world, executor_sandbox_create(world->client, &spec, callback(world), &err), &err);
+        int status = world_wait_reply(
+            world, executor_sandbox_create(world->client, &spec, world_callback(world), &err),
+            &err);
         ck_assert_msg(status != 0, "case %zu", i);
         ck_assert_msg(strstr(world->reply.err.text, cases[i].says) != NULL, "case %zu: %s", i,
                       world->reply.err.text);
-        reply_ok(world, executor_image_delete(world->client, &image, callback(world), &err), &err);
+        world_reply_ok(
+            world, executor_image_delete(world->client, &image, world_callback(world), &err), &err);
     }
     /* Links of small files are left alone, and lead nowhere but inside. */
     char text[256];
     struct error err;
     struct executor_digest image;
-    import_image(world, "ln -sf /workspace/x etc/hosts && ln -sf ../../../etc/shadow etc/hostname",
-                 &image);
-    struct executor_sandbox_spec spec = default_spec(world);
+    world_import_image(
+        world, "ln -sf /workspace/x etc/hosts && ln -sf ../../../etc/shadow etc/hostname", &image);
+    struct executor_sandbox_spec spec = world_default_spec(world);
     spec.image = image;
-    create(world, &spec);
-    run_script(world, &spec, "cat /etc/hosts /etc/hostname 2>/dev/null; echo end", 1000, text,
-               sizeof text);
+    world_create(world, &spec);
+    world_run_script(world, &spec, "cat /etc/hosts /etc/hostname 2>/dev/null; echo end", 1000, text,
+                     sizeof text);
     ck_assert_str_eq(text, "end\n");
-    destroy(world, &spec);
-    reply_ok(world, executor_image_delete(world->client, &image, callback(world), &err), &err);
+    world_destroy(world, &spec);
+    world_reply_ok(world, executor_image_delete(world->client, &image, world_callback(world), &err),
+                   &err);
 }
 END_TEST
 
@@ -797,17 +491,17 @@ START_TEST(a_commit_without_a_root_or_through_a_link_fails)
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         struct error err;
         char text[64];
-        struct executor_sandbox_spec spec = default_spec(world);
+        struct executor_sandbox_spec spec = world_default_spec(world);
         struct executor_digest image = {.bytes = {7}};
         spec.profile = EXECUTOR_PROFILE_BUILD;
         spec.uid = 0;
         spec.gid = 0;
-        create(world, &spec);
-        run_script(world, &spec, scripts[i], 0, text, sizeof text);
-        ck_assert_int_eq(wait_reply(world,
-                                    executor_image_commit(world->client, &spec.id, &image,
-                                                          callback(world), &err),
-                                    &err),
+        world_create(world, &spec);
+        world_run_script(world, &spec, scripts[i], 0, text, sizeof text);
+        ck_assert_int_eq(world_wait_reply(world,
+                                          executor_image_commit(world->client, &spec.id, &image,
+                                                                world_callback(world), &err),
+                                          &err),
                          STATUS_FAILED_PRECONDITION);
     }
 }
@@ -818,36 +512,40 @@ START_TEST(storage_survives_its_sandbox_and_snapshots_copy_it)
     SKIP_WITHOUT_WORLD();
     struct error err;
     char text[256];
-    struct executor_sandbox_spec spec = default_spec(world);
+    struct executor_sandbox_spec spec = world_default_spec(world);
     spec.storage_is_ephemeral = false;
-    create(world, &spec);
-    run_script(world, &spec, "echo kept > /workspace/f", 1000, text, sizeof text);
-    reply_ok(world, executor_sandbox_destroy(world->client, &spec.id, false, callback(world), &err),
-             &err);
-    struct executor_uuid snapshot = new_uuid();
-    reply_ok(
+    world_create(world, &spec);
+    world_run_script(world, &spec, "echo kept > /workspace/f", 1000, text, sizeof text);
+    world_reply_ok(
         world,
-        executor_storage_snapshot(world->client, &spec.storage, &snapshot, callback(world), &err),
+        executor_sandbox_destroy(world->client, &spec.id, false, world_callback(world), &err),
         &err);
-    create(world, &spec);
+    struct executor_uuid snapshot = world_new_uuid();
+    world_reply_ok(world,
+                   executor_storage_snapshot(world->client, &spec.storage, &snapshot,
+                                             world_callback(world), &err),
+                   &err);
+    world_create(world, &spec);
     ck_assert(!world->reply.created.storage_was_made);
-    run_script(world, &spec, "cat /workspace/f; echo more >> /workspace/f", 1000, text,
-               sizeof text);
+    world_run_script(world, &spec, "cat /workspace/f; echo more >> /workspace/f", 1000, text,
+                     sizeof text);
     ck_assert_str_eq(text, "kept\n");
-    struct executor_sandbox_spec other = default_spec(world);
+    struct executor_sandbox_spec other = world_default_spec(world);
     other.storage_from = snapshot;
-    create(world, &other);
-    run_script(world, &other, "cat /workspace/f; echo own >> /workspace/f", 1000, text,
-               sizeof text);
+    world_create(world, &other);
+    world_run_script(world, &other, "cat /workspace/f; echo own >> /workspace/f", 1000, text,
+                     sizeof text);
     ck_assert_str_eq(text, "kept\n");
-    destroy(world, &other);
-    destroy(world, &spec);
-    reply_ok(world, executor_storage_delete(world->client, &snapshot, callback(world), &err), &err);
-    ck_assert_int_eq(
-        wait_reply(world,
-                   executor_storage_delete(world->client, &spec.storage, callback(world), &err),
-                   &err),
-        STATUS_NOT_FOUND);
+    world_destroy(world, &other);
+    world_destroy(world, &spec);
+    world_reply_ok(world,
+                   executor_storage_delete(world->client, &snapshot, world_callback(world), &err),
+                   &err);
+    ck_assert_int_eq(world_wait_reply(world,
+                                      executor_storage_delete(world->client, &spec.storage,
+                                                              world_callback(world), &err),
+                                      &err),
+                     STATUS_NOT_FOUND);
 }
 END_TEST
 
@@ -855,26 +553,30 @@ START_TEST(unknown_names_are_not_found)
 {
     SKIP_WITHOUT_WORLD();
     struct error err;
-    struct executor_sandbox_spec spec = default_spec(world);
+    struct executor_sandbox_spec spec = world_default_spec(world);
     spec.image.bytes[0] ^= 1;
     ck_assert_int_eq(
-        wait_reply(world, executor_sandbox_create(world->client, &spec, callback(world), &err),
-                   &err),
+        world_wait_reply(world,
+                         executor_sandbox_create(world->client, &spec, world_callback(world), &err),
+                         &err),
         STATUS_NOT_FOUND);
-    ck_assert_int_eq(
-        wait_reply(world,
-                   executor_sandbox_destroy(world->client, &spec.id, true, callback(world), &err),
-                   &err),
-        STATUS_NOT_FOUND);
-    ck_assert_int_eq(wait_reply(world,
-                                executor_run_kill(world->client, 99999, EXECUTOR_KILL_ASKED,
-                                                  callback(world), &err),
-                                &err),
+    ck_assert_int_eq(world_wait_reply(world,
+                                      executor_sandbox_destroy(world->client, &spec.id, true,
+                                                               world_callback(world), &err),
+                                      &err),
                      STATUS_NOT_FOUND);
-    reply_ok(world, executor_image_exists(world->client, &spec.image, callback(world), &err), &err);
+    ck_assert_int_eq(world_wait_reply(world,
+                                      executor_run_kill(world->client, 99999, EXECUTOR_KILL_ASKED,
+                                                        world_callback(world), &err),
+                                      &err),
+                     STATUS_NOT_FOUND);
+    world_reply_ok(world,
+                   executor_image_exists(world->client, &spec.image, world_callback(world), &err),
+                   &err);
     ck_assert(!world->reply.exists);
-    reply_ok(world, executor_image_exists(world->client, &world->image, callback(world), &err),
-             &err);
+    world_reply_ok(world,
+                   executor_image_exists(world->client, &world->image, world_callback(world), &err),
+                   &err);
     ck_assert(world->reply.exists);
 }
 END_TEST
@@ -900,8 +602,9 @@ START_TEST(a_message_outside_the_table_ends_the_connection)
     }
     /* And the daemon goes on. */
     struct error err;
-    reply_ok(world, executor_list(world->client, EXECUTOR_LIST_IMAGES, 0, callback(world), &err),
-             &err);
+    world_reply_ok(
+        world, executor_list(world->client, EXECUTOR_LIST_IMAGES, 0, world_callback(world), &err),
+        &err);
     ck_assert_uint_eq(world->reply.list.total, 1);
 }
 END_TEST
@@ -936,7 +639,7 @@ END_TEST
 START_TEST(a_second_executor_refuses)
 {
     SKIP_WITHOUT_WORLD();
-    pid_t pid = start_daemon(world);
+    pid_t pid = world_start_daemon(world);
     int status;
     waitpid(pid, &status, 0);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
@@ -947,29 +650,31 @@ START_TEST(leftovers_of_a_killed_executor_are_removed)
 {
     SKIP_WITHOUT_WORLD();
     struct error err;
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     const int fds[3] = {null_fd, null_fd, null_fd};
-    start(world, &spec, "sleep 1000 & sleep 1000", 1000, 0, fds);
+    world_start(world, &spec, "sleep 1000 & sleep 1000", 1000, 0, fds);
     usleep(200000);
     ck_assert_uint_ge(count_sandbox_processes(&(pid_t){0}), 2);
     kill(world->daemon, SIGKILL);
     waitpid(world->daemon, NULL, 0);
     executor_client_close(world->client);
     world->client = NULL;
-    world->daemon = start_daemon(world);
-    connect_client(world);
+    world->daemon = world_start_daemon(world);
+    world_connect_client(world);
     ck_assert(sandbox_processes_vanish());
-    reply_ok(world, executor_list(world->client, EXECUTOR_LIST_STORAGES, 0, callback(world), &err),
-             &err);
+    world_reply_ok(
+        world, executor_list(world->client, EXECUTOR_LIST_STORAGES, 0, world_callback(world), &err),
+        &err);
     ck_assert_uint_eq(world->reply.list.total, 0);
-    reply_ok(world, executor_image_exists(world->client, &world->image, callback(world), &err),
-             &err);
+    world_reply_ok(world,
+                   executor_image_exists(world->client, &world->image, world_callback(world), &err),
+                   &err);
     ck_assert(world->reply.exists);
-    spec = default_spec(world);
-    create(world, &spec);
-    destroy(world, &spec);
+    spec = world_default_spec(world);
+    world_create(world, &spec);
+    world_destroy(world, &spec);
 }
 END_TEST
 
@@ -981,20 +686,24 @@ START_TEST(many_sandboxes_leave_nothing_behind)
     struct executor_sandbox_spec specs[N];
     char text[64];
     for (int i = 0; i < N; i++) {
-        specs[i] = default_spec(world);
-        create(world, &specs[i]);
+        specs[i] = world_default_spec(world);
+        world_create(world, &specs[i]);
     }
     for (int i = 0; i < N; i += 7) {
-        run_script(world, &specs[i], "echo $$", 1000, text, sizeof text);
+        world_run_script(world, &specs[i], "echo $$", 1000, text, sizeof text);
     }
-    reply_ok(world, executor_list(world->client, EXECUTOR_LIST_SANDBOXES, 0, callback(world), &err),
-             &err);
+    world_reply_ok(
+        world,
+        executor_list(world->client, EXECUTOR_LIST_SANDBOXES, 0, world_callback(world), &err),
+        &err);
     ck_assert_uint_eq(world->reply.list.total, N);
     for (int i = 0; i < N; i++) {
-        destroy(world, &specs[i]);
+        world_destroy(world, &specs[i]);
     }
-    reply_ok(world, executor_list(world->client, EXECUTOR_LIST_SANDBOXES, 0, callback(world), &err),
-             &err);
+    world_reply_ok(
+        world,
+        executor_list(world->client, EXECUTOR_LIST_SANDBOXES, 0, world_callback(world), &err),
+        &err);
     ck_assert_uint_eq(world->reply.list.total, 0);
     ck_assert(sandbox_processes_vanish());
 }
@@ -1004,11 +713,11 @@ START_TEST(a_stop_with_live_sandboxes_leaves_nothing_behind)
 {
     SKIP_WITHOUT_WORLD();
     char command[256];
-    struct executor_sandbox_spec spec = default_spec(world);
-    create(world, &spec);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    world_create(world, &spec);
     AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     const int fds[3] = {null_fd, null_fd, null_fd};
-    start(world, &spec, "sleep 1000", 1000, 0, fds);
+    world_start(world, &spec, "sleep 1000", 1000, 0, fds);
     kill(world->daemon, SIGTERM);
     int status;
     waitpid(world->daemon, &status, 0);
@@ -1025,7 +734,7 @@ Suite *suite_sandbox(void)
     Suite *s = suite_create("executor sandboxes");
     TCase *t = tcase_create("live");
     tcase_set_timeout(t, 60);
-    tcase_add_unchecked_fixture(t, set_up, tear_down);
+    tcase_add_unchecked_fixture(t, world_set_up, world_tear_down);
     tcase_add_test(t, user_has_no_power_and_root_has_only_its_own);
     tcase_add_test(t, only_the_given_descriptors_and_directories_are_there);
     tcase_add_test(t, exit_codes_and_signals_are_told_apart);
