@@ -49,7 +49,8 @@ START_TEST(runs_have_no_capability_to_gain_and_die_before_pid_1)
     struct executor_sandbox_spec spec = world_default_spec(world);
     world_create(world, &spec);
     check_outcome(&spec, "grep CapBnd /proc/self/status", 1000, "CapBnd:\t0000000000000000\n");
-    check_outcome(&spec, "cat /proc/1/oom_score_adj /proc/self/oom_score_adj", 1000, "0\n500\n");
+    check_outcome(&spec, "sleep 0.2; cat /proc/1/oom_score_adj /proc/self/oom_score_adj", 1000,
+                  "0\n500\n");
     check_outcome(&spec, "echo -1 2>/dev/null >/proc/self/oom_score_adj || echo no", 1000, "no\n");
     world_destroy(world, &spec);
 }
