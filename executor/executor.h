@@ -185,6 +185,7 @@ struct executor {
     struct run *dying_first; /* runs whose trees are being killed, the next to be looked at first */
     struct source *to_free;
     bool pools_are_full;
+    uint32_t taken_since_full; /* sandboxes started since the pools were full */
     uint8_t received[MESSAGE_BYTES_MAX];
 };
 

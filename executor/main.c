@@ -31,7 +31,8 @@ enum {
     EVENTS_PER_ROUND = 64,
     CONFIG_ARENA_BYTES = 1 << 20,
     STARTING_CHECK_MS = 1000,
-    FILL_AFTER_MS = 1, /* of silence */
+    FILL_AFTER_MS = 20,    /* of silence */
+    FILL_LOW_AFTER_MS = 1, /* when half of what was ready is used up */
     LOCK_TRIES = 20,
     STOP_TIMEOUT_S = 10,
     LOCK_PAUSE_US = 50000
@@ -246,6 +247,7 @@ static bool fill_pools(struct executor *ex)
     bool made = holder_pool_fill(&ex->launchers[0], want) || ns_pool_fill(ex->namespaces, want) ||
                 cgroup_pool_fill(ex->cgroups, want) || storage_pool_fill(ex->storages, want);
     ex->pools_are_full = !made;
+    ex->taken_since_full = made ? ex->taken_since_full : 0;
     return made;
 }
 
@@ -271,6 +273,12 @@ static bool handle_events(struct executor *ex, int timeout_ms)
     return n == 0;
 }
 
+/* What a new sandbox does first is what its user waits for: the pools wait longer, if they can. */
+static int fill_after_ms(const struct executor *ex)
+{
+    return ex->taken_since_full < ex->config->pool_size / 2 ? FILL_AFTER_MS : FILL_LOW_AFTER_MS;
+}
+
 static void executor_loop(struct executor *ex)
 {
     bool is_filling = false;
@@ -280,7 +288,7 @@ static void executor_loop(struct executor *ex)
         int timeout_ms = ex->starting_count > 0 ? STARTING_CHECK_MS
                          : ex->pools_are_full   ? -1
                          : is_filling           ? 0
-                                                : FILL_AFTER_MS;
+                                                : fill_after_ms(ex);
         int kill_ms = runs_keep_killing(ex);
         if (kill_ms >= 0 && (timeout_ms < 0 || kill_ms < timeout_ms)) {
             timeout_ms = kill_ms;

@@ -539,6 +539,7 @@ void sandbox_create(struct executor *ex, const struct sandbox_spec *spec, struct
     }
     s->created = asker;
     ex->pools_are_full = false;
+    ex->taken_since_full++;
 }
 
 void sandbox_expire_starting(struct executor *ex)
