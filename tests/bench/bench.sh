@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 rounds=${1:-100}
 folder=build/bench/platform
-base=build/demo/base
+base=build/base
 rootfs=build/bench/rootfs
 [ "$(id -u)" = 0 ] || { echo "bench-quick needs root: the executor makes namespaces and cgroups"; exit 1; }
 command -v bwrap >/dev/null || { echo "bench-quick needs bwrap: apt-get install bubblewrap"; exit 1; }
