@@ -66,6 +66,12 @@ struct decision {
     bool is_inline;
     uint64_t set_version;
     const char *detail; /* for errors: the engine's text */
+    int error_code;     /* enum policy_error, for errors */
+};
+
+/* Of a request of the past, all that is known beside its objects: what the audit log keeps. */
+struct request_past {
+    struct str peer; /* "192.0.2.7:4711" */
 };
 
 enum method_access {
@@ -104,6 +110,8 @@ struct request {
     const ProtobufCMessage *message; /* the decoded first message */
     struct touched touched;
     struct run_request *run; /* NULL unless the method starts a program */
+    const struct request_past *past; /* NULL for a live one. Else there is no call and no message, and
+                                        a rule that reads them, or run's command, fails */
     struct decision decision;
 
     /* A streaming handler's own: set in `handle`. */

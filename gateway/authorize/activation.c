@@ -257,8 +257,17 @@ MEMBER(make_mode)
     return constant("GRPC", ret);
 }
 
+/* What the audit log does not keep is not absent: whoever reads it gets an error. */
+static int unknown(void)
+{
+    return -STATUS_UNAVAILABLE;
+}
+
 MEMBER(make_ip)
 {
+    if (a->r->past) {
+        return text(activation_peer_ip(a->r->past->peer.ptr), ret);
+    }
     return a->r->call ? text(activation_peer_ip(call_origin(a->r->call)->peer), ret) : 0;
 }
 
@@ -274,7 +283,7 @@ MEMBER(make_http)
 
 MEMBER(make_body)
 {
-    return cached(a, VIEW_BODY, a->r->message, ret);
+    return a->r->past ? unknown() : cached(a, VIEW_BODY, a->r->message, ret);
 }
 
 MEMBER(make_grpc_service)
@@ -318,19 +327,22 @@ MEMBER(make_http_scheme)
 MEMBER(make_http_host)
 {
     if (!a->r->call) {
-        return 0;
+        return a->r->past ? unknown() : 0;
     }
     return text(call_header(a->r->call, "host"), ret);
 }
 
 MEMBER(make_headers)
 {
-    return a->r->call ? submap(&a->headers, ret) : 0;
+    return a->r->past ? unknown() : a->r->call ? submap(&a->headers, ret) : 0;
 }
 
 /* Text that is not UTF-8 cannot be a CEL string; it fails the rule instead of vanishing from it. */
 MEMBER(make_command)
 {
+    if (a->r->past) {
+        return unknown();
+    }
     if (!utf8_is_valid(a->r->run->command)) {
         return -STATUS_INVALID_ARGUMENT;
     }

@@ -5,6 +5,7 @@
 
 #include "gateway/authorize/apply_check.h"
 #include "gateway/authorize/apply_kind.h"
+#include "gateway/authorize/past_request.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/authorize/text_diff.h"
 #include "gateway/rpc/codec.h"
@@ -38,6 +39,7 @@ struct apply {
     size_t pruned_count;
     struct buf diff;
     struct policy_snapshot *next;
+    struct replay *replay;       /* NULL unless old requests are decided again */
     struct policy_files written; /* the text as the checker sees it */
 };
 
@@ -365,7 +367,7 @@ static int prune_one(struct apply *a, ProtobufCMessage *policy, struct error *er
         return 0;
     }
     int rc = policy_store_check_unused(a->g->policies, name, &used);
-    if (rc == -STATUS_FAILED_PRECONDITION) {
+    if (rc == -STATUS_FAILED_PRECONDITION && !a->options->prune_all) {
         return 0;
     }
     if (rc) {
@@ -485,7 +487,7 @@ static int apply_all(struct apply *a, Ext__ApplyResponse **ret, struct error *er
 {
     int rc = store_items(a, err);
     const struct apply_options *o = a->options;
-    rc = rc || !o->prune ? rc : prune(a, err);
+    rc = rc || !(o->prune || o->prune_all) ? rc : prune(a, err);
     rc = rc ? rc : policy_store_prepare(a->g->policies, &a->next, err);
     rc = rc ? rc : check_attachments(a, err);
     rc = rc || !o->approve ? rc : o->approve(o->approve_arg, a->next, err);
@@ -497,7 +499,7 @@ static int apply_all(struct apply *a, Ext__ApplyResponse **ret, struct error *er
         return resource_no_memory(err);
     }
     *ret = response;
-    return 0;
+    return a->replay ? replay_finish(a->replay, a->next, &response->replay, err) : 0;
 }
 
 static bool has_changes(const Ext__ApplyResponse *r)
@@ -520,7 +522,10 @@ int apply_documents(struct gateway *g, struct str text, const struct apply_optio
         return rc;
     }
     qsort(a.items, a.count, sizeof *a.items, compare_items);
-    rc = store_begin(g->store, err);
+    if (options->dry_run && options->audit_lines > 0) {
+        rc = replay_begin(g, options->audit_lines, arena, &a.replay, err);
+    }
+    rc = rc ? rc : store_begin(g->store, err);
     if (rc == 0) {
         rc = apply_all(&a, ret, err);
         bool keeps = rc == 0 && !options->dry_run && has_changes(*ret);

@@ -26,6 +26,10 @@ struct apply_options {
     /* May be NULL. Looks at the set that would follow and can refuse it. */
     int (*approve)(void *arg, struct policy_snapshot *next, struct error *err);
     void *approve_arg;
+    /* Policies that are not in the text must go: one that is attached is an error, not kept. */
+    bool prune_all;
+    /* With dry_run: so many requests of the audit log are decided again. */
+    size_t audit_lines;
 };
 
 /* Applies `text`. With dry_run everything is done but the last step, so that the answer is the

@@ -210,6 +210,7 @@ static void keep_decision(struct request *r, const struct policy_decision *from,
         .is_inline = from->is_inline,
         .set_version = from->set_version,
         .detail = detail_of(from, arena),
+        .error_code = from->error_code,
     };
     if (from->attached_to.len == 0) {
         return;
@@ -274,12 +275,7 @@ static uint64_t clock_ns(void *context)
     return gateway_monotonic_ns(context);
 }
 
-struct tracer {
-    void (*step)(void *arg, const struct policy_rule_step *step);
-    void *arg;
-};
-
-static int decide(struct request *r, struct arena *arena, const struct tracer *tracer,
+static int decide(struct request *r, struct arena *arena, const struct authorize_trace *tracer,
                   struct decision *d, struct error *err)
 {
     struct policy_store *ps = r->gateway->policies;
@@ -291,6 +287,7 @@ static int decide(struct request *r, struct arena *arena, const struct tracer *t
         .clock_context = r->gateway,
         .is_strict = policy_store_is_strict(ps),
         .trace = tracer ? tracer->step : NULL,
+        .trace_value = tracer ? tracer->value : NULL,
         .trace_context = tracer ? tracer->arg : NULL,
     };
     int rc = policy_store_current(ps)
@@ -315,7 +312,7 @@ static int decide(struct request *r, struct arena *arena, const struct tracer *t
     return rc;
 }
 
-static int authorize(struct request *r, const struct tracer *tracer, struct decision *d,
+static int authorize(struct request *r, const struct authorize_trace *tracer, struct decision *d,
                      struct error *err)
 {
     *d = (struct decision){.set_version = policy_store_version(r->gateway->policies)};
@@ -358,10 +355,8 @@ int authorize_check_next(struct request *r, struct policy_snapshot *next, struct
         denial_text.text);
 }
 
-void authorize_explain(struct request *r,
-                       void (*step)(void *arg, const struct policy_rule_step *step), void *arg,
-                       struct decision *ret, struct error *err)
+void authorize_explain(struct request *r, const struct authorize_trace *trace, struct decision *ret,
+                       struct error *err)
 {
-    struct tracer tracer = {step, arg};
-    (void)authorize(r, &tracer, ret, err);
+    (void)authorize(r, trace, ret, err);
 }

@@ -19,9 +19,14 @@ int authorize_request(struct request *r, struct error *err);
 struct policy_snapshot;
 int authorize_check_next(struct request *r, struct policy_snapshot *next, struct error *err);
 
-/* The same decision once more, with each rule and expression reported; changes nothing. */
-void authorize_explain(struct request *r,
-                       void (*step)(void *arg, const struct policy_rule_step *step), void *arg,
-                       struct decision *ret, struct error *err);
+/* The same decision once more, with each rule and expression reported to the functions; changes
+ * nothing. `value` may be NULL. */
+struct authorize_trace {
+    void (*step)(void *arg, const struct policy_rule_step *step);
+    void (*value)(void *arg, const struct policy_trace_step *step);
+    void *arg;
+};
+void authorize_explain(struct request *r, const struct authorize_trace *trace, struct decision *ret,
+                       struct error *err);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/authorize/policy_history.h"
 #include "gateway/authorize/policy_source_of.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/state/resource.h"
@@ -13,6 +14,7 @@ enum {
     LOAD_ARENA_MAX_BYTES = 512 << 20,
     SCAN_ARENA_MAX_BYTES = 512 << 20,
     CONFIG_ARENA_MAX_BYTES = 16 << 20,
+    SIGNATURE_SIZE = 128, /* longer names are cut */
 };
 
 #define VERSION_SETTING "policy_set_version"
@@ -35,6 +37,10 @@ struct policy_store {
     struct policy_snapshot *current;
     struct policy_snapshot *staged; /* NULL outside of policy_store_stage() */
     bool is_strict;
+    /* Of the change to come, see policy_store_sign(). */
+    char author[SIGNATURE_SIZE];
+    char reason[SIGNATURE_SIZE];
+    int64_t signed_ns;
     struct inline_slot inline_slots[INLINE_SLOTS];
 };
 
@@ -232,16 +238,38 @@ static int stored_version(struct policy_store *ps, uint64_t *ret, struct error *
     return rc;
 }
 
+void policy_store_sign(struct policy_store *ps, const char *user, const char *reason,
+                       int64_t wall_ns)
+{
+    (void)snprintf(ps->author, sizeof ps->author, "%s", user);
+    (void)snprintf(ps->reason, sizeof ps->reason, "%s", reason);
+    ps->signed_ns = wall_ns;
+}
+
+static int record_version(struct policy_store *ps, uint64_t version, struct error *err)
+{
+    struct policy_history_entry entry = {.version = version,
+                                         .created_ns = ps->signed_ns,
+                                         .user = ps->author,
+                                         .reason = ps->reason[0] ? ps->reason : "start"};
+    int rc = policy_history_record(ps->store, &entry, err);
+    ps->author[0] = '\0';
+    ps->reason[0] = '\0';
+    return rc;
+}
+
 int policy_store_reload(struct policy_store *ps, struct error *err)
 {
     uint64_t version;
     struct policy_snapshot *next;
     int rc = stored_version(ps, &version, err);
     rc = rc ? rc : build_snapshot(ps, version, &next, err);
-    if (rc == 0) {
-        policy_store_install(ps, next);
+    if (rc) {
+        return rc;
     }
-    return rc;
+    policy_store_install(ps, next);
+    /* A set that was never changed is a version too: one can come back to it. */
+    return policy_history_has(ps->store, version) ? 0 : record_version(ps, version, err);
 }
 
 int policy_store_prepare(struct policy_store *ps, struct policy_snapshot **ret, struct error *err)
@@ -255,6 +283,7 @@ int policy_store_prepare(struct policy_store *ps, struct policy_snapshot **ret, 
     char text[24];
     (void)snprintf(text, sizeof text, "%" PRIu64, version);
     rc = store_setting_put(ps->store, VERSION_SETTING, text, err);
+    rc = rc ? rc : record_version(ps, version, err);
     if (rc) {
         policy_snapshot_free(*ret);
         *ret = NULL;

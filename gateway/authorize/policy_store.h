@@ -32,6 +32,11 @@ void policy_store_free(struct policy_store *ps); /* NULL is fine */
 void policy_store_set_strict(struct policy_store *ps, bool is_strict);
 bool policy_store_is_strict(const struct policy_store *ps);
 
+/* Who makes the next change and why ("apply"), for the history of versions. Both are copied, and
+ * stand until the next version was prepared. */
+void policy_store_sign(struct policy_store *ps, const char *user, const char *reason,
+                       int64_t wall_ns);
+
 /* Compiles what the store holds now and puts it in force; on failure the old set stays. */
 int policy_store_reload(struct policy_store *ps, struct error *err);
 

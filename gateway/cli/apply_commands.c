@@ -22,6 +22,24 @@ static const char *action_name(int action)
                                                               : "?";
 }
 
+/* What would have become of requests of the past. */
+static void print_replay(const Ext__Replay *r)
+{
+    if (!r) {
+        return;
+    }
+    for (size_t i = 0; i < r->n_changes; i++) {
+        const Ext__Replay__Change *c = r->changes[i];
+        printf("%s %s %s: %s by %s, would be %s by %s (audit line %s)\n", c->time, c->user,
+               c->method, c->was_allowed ? "allowed" : "denied", c->before,
+               c->is_allowed ? "allowed" : "denied", c->after, c->audit_id);
+    }
+    printf("%u requests of the audit log decided again: %zu change, %u do not, %u cannot be told "
+           "(their body or headers would decide), %u are by sessions or about objects that are "
+           "gone\n",
+           r->examined, r->n_changes, r->unchanged, r->undecidable, r->gone);
+}
+
 static void print_result(const Ext__ApplyResponse *r, bool is_dry_run)
 {
     for (size_t i = 0; i < r->n_items; i++) {
@@ -34,6 +52,7 @@ static void print_result(const Ext__ApplyResponse *r, bool is_dry_run)
     if (is_dry_run && r->diff[0]) {
         fputs(r->diff, stdout);
     }
+    print_replay(r->replay);
     printf("%s%u created, %u updated, %u unchanged, %u deleted\n", is_dry_run ? "dry run: " : "",
            r->created, r->updated, r->unchanged, r->deleted);
 }
@@ -52,6 +71,10 @@ static int apply_body(struct cli *cli, const struct arguments *args, int *exit_c
     request->documents = (char *)(uintptr_t)text.ptr;
     request->dry_run = args->is_dry_run;
     request->prune = args->prune;
+    request->audit_lines = args->audit_lines;
+    if (args->audit_lines && !args->is_dry_run) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "--audit-lines goes with --dry-run");
+    }
     if (cli_call(cli, "/cordium.ext.v1.PolicyService/Apply", &request->base, &reply, err) < 0) {
         return error_wrap(err, "%s", path);
     }
@@ -71,6 +94,8 @@ static int run_apply(const struct command *self, const struct arguments *args)
 static const struct argp_option apply_options[] = {
     ARG_OUTPUT,
     {"dry-run", OPT_DRY_RUN, NULL, 0, "check, and show what would change", 0},
+    {"audit-lines", OPT_AUDIT_LINES, "N", 0,
+     "with --dry-run: decide the last N requests of the audit log again", 0},
     {"prune", OPT_PRUNE, NULL, 0, "delete policies that the files do not name", 0},
     ARG_END,
 };

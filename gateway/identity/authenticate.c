@@ -167,6 +167,11 @@ static int load_actor(struct request *r, const char *session_uid, struct error *
     return status;
 }
 
+int actor_load(struct request *r, const char *session_uid, struct error *err)
+{
+    return load_actor(r, session_uid, err);
+}
+
 int authenticate_request(struct request *r, struct error *err)
 {
     const struct call_origin *origin = call_origin(r->call);

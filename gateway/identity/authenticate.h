@@ -32,5 +32,8 @@ bool actor_is_admin(const struct actor *actor);
  * code in a sandbox has its owner's session, but never his power over users and policies. */
 int admin_require(const struct request *r, struct error *err);
 
+/* Fills r->actor as if the session had come with its token; for questions about others. NOT_FOUND
+ * is told as UNAUTHENTICATED. */
+int actor_load(struct request *r, const char *session_uid, struct error *err);
 
 #endif

@@ -15,6 +15,7 @@
 #include "gateway/services/log_service.h"
 #include "gateway/services/membership_service.h"
 #include "gateway/services/policy_service.h"
+#include "gateway/services/policy_tools_service.h"
 #include "gateway/services/reflection_service.h"
 #include "gateway/services/secret_service.h"
 #include "gateway/services/space_service.h"

@@ -1,9 +1,13 @@
 #include "gateway/services/policy_service.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "api/core.pb-c.h"
 #include "api/ext.pb-c.h"
 #include "gateway/authorize/apply.h"
 #include "gateway/authorize/authorize.h"
+#include "gateway/authorize/policy_history.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/authenticate.h"
@@ -111,6 +115,8 @@ static int approve_change(void *arg, struct policy_snapshot *next, struct error 
 static int commit_change(struct change *c, struct error *err)
 {
     struct policy_change change = {run_change, approve_change, c};
+    policy_store_sign(c->r->gateway->policies, resource_name(&c->r->actor.user->base),
+                      c->r->method->schema->name, c->r->started_at_ns);
     int rc = policy_store_change(c->r->gateway->policies, &change, err);
     if (rc == 0) {
         set_outcome(c->r, STR_NONE);
@@ -236,11 +242,43 @@ void policy_apply_handle(struct request *r)
                                     .prune = q->prune,
                                     .wall_ns = r->started_at_ns,
                                     .approve = approve,
-                                    .approve_arg = r};
+                                    .approve_arg = r,
+                                    .audit_lines = q->audit_lines};
     int rc = admin_require(r, &err);
+    if (rc == 0) {
+        policy_store_sign(r->gateway->policies, resource_name(&r->actor.user->base), "apply",
+                          r->started_at_ns);
+    }
     rc = rc ? rc
             : apply_documents(r->gateway, str_from(q->documents), &options, &r->arena, &response,
                               &err);
+    if (rc == 0 && !q->dry_run) {
+        set_outcome(r, str_from(response->diff));
+    }
+    answer(r, rc, response ? &response->base : NULL, &err);
+}
+
+/* A former set is applied like a file, but nothing that it lacks may stay. */
+void policy_rollback_handle(struct request *r)
+{
+    struct error err = {0};
+    struct str text;
+    Ext__ApplyResponse *response = NULL;
+    const Ext__RollbackRequest *q = (const Ext__RollbackRequest *)r->message;
+    struct apply_options options = {.dry_run = q->dry_run,
+                                    .prune_all = true,
+                                    .wall_ns = r->started_at_ns,
+                                    .approve = approve,
+                                    .approve_arg = r};
+    char reason[64];
+    (void)snprintf(reason, sizeof reason, "rollback to %" PRIu64, q->version);
+    int rc = admin_require(r, &err);
+    rc = rc ? rc : policy_history_text(r->gateway->store, q->version, &r->arena, &text, &err);
+    if (rc == 0) {
+        policy_store_sign(r->gateway->policies, resource_name(&r->actor.user->base), reason,
+                          r->started_at_ns);
+        rc = apply_documents(r->gateway, text, &options, &r->arena, &response, &err);
+    }
     if (rc == 0 && !q->dry_run) {
         set_outcome(r, str_from(response->diff));
     }

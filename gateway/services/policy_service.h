@@ -5,8 +5,8 @@
 
 /* Policies and the core ClusterConfig: octelium.api.main.core.v1.MainService's
  * {Create,Get,List,Update,Delete}Policy and {Get,Update}ClusterConfig, and
- * cordium.ext.v1.PolicyService/Apply. For administrators. Each write checks the whole set before it
- * is stored, and the next request is judged by the new one. */
+ * cordium.ext.v1.PolicyService/{Apply,Rollback}. For administrators. Each write checks the whole
+ * set before it is stored, and the next request is judged by the new one. */
 
 int policy_get_resolve(struct request *r, struct error *err);    /* GetOptions */
 int policy_delete_resolve(struct request *r, struct error *err); /* DeleteOptions */
@@ -21,5 +21,6 @@ void core_cluster_config_get_handle(struct request *r);
 void core_cluster_config_update_handle(struct request *r);
 
 void policy_apply_handle(struct request *r);
+void policy_rollback_handle(struct request *r);
 
 #endif

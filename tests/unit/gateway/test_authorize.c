@@ -334,7 +334,8 @@ START_TEST(a_decision_can_be_explained)
     apply(&f, ALLOW_ALL DENY_SANDBOXES);
     struct request *r = fixture_request(&f, METHOD_PATH);
     set_session(&f, SESSION_IN("sandboxes.cordium"));
-    authorize_explain(r, count_step, &leaves, &d, &f.err);
+    struct authorize_trace trace = {.step = count_step, .arg = &leaves};
+    authorize_explain(r, &trace, &d, &f.err);
     ck_assert_uint_eq(leaves, 2);
     ck_assert_str_eq(d.policy_name, "deny-sandboxes");
     ck_assert_ptr_null(r->decision.reason_type);
