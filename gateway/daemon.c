@@ -17,6 +17,7 @@
 #include "gateway/gateway.h"
 #include "gateway/identity/bootstrap.h"
 #include "gateway/request.h"
+#include "gateway/services/oneshot_table.h"
 #include "gateway/services/image_builder.h"
 #include "gateway/services/watch.h"
 #include "gateway/services/workspace_run.h"
@@ -149,6 +150,7 @@ static int open_services(struct daemon *d, struct error *err)
     };
     if (watch_hub_new(g, &g->watches, err) < 0 || image_table_new(g, &g->images, err) < 0 ||
         workspace_table_new(g, &g->workspaces, err) < 0 ||
+        oneshot_table_new(g, &g->oneshots, err) < 0 ||
         edge_server_new(&d->loop, edge_limits_default(), &request_events, g, &g->edge, err) < 0) {
         return -err->status;
     }
@@ -192,6 +194,7 @@ static void close_all(struct daemon *d)
     edge_server_free(g->edge);
     g->edge = NULL; /* workspaces that end by what follows leave their listeners alone */
     executor_link_free(g->executor);
+    oneshot_table_free(g->oneshots);
     workspace_table_free(g->workspaces);
     image_table_free(g->images);
     watch_hub_free(g->watches);

@@ -15,6 +15,7 @@ struct audit_log;
 struct workspace_table;
 struct image_table;
 struct watch_hub;
+struct oneshot_table;
 
 /* Everything the daemon has; made by main.c and passed as first argument. */
 struct gateway {
@@ -28,6 +29,7 @@ struct gateway {
     struct workspace_table *workspaces; /* services/workspace_run.h: live workspaces */
     struct image_table *images;         /* services/image_builder.h */
     struct watch_hub *watches;          /* services/watch.h */
+    struct oneshot_table *oneshots;     /* services/oneshot_table.h */
 };
 
 /* The one clock: wall time in nanoseconds since 1970, and monotonic nanoseconds. */

@@ -74,14 +74,19 @@ $(OUT)/octeliumctl: $(OUT)/cordium
 # The client as it is mounted inside workspaces, where the image may have no libc, or another one:
 # it brings its own loader and libraries and needs nothing but the kernel.
 SANDBOX_TOOLS := $(OUT)/sandbox-tools
-$(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh $(OUT)/cordium-image
+# Puts files into sandboxes and takes them out; static, for images without a libc.
+$(OUT)/cordium-files: gateway/files/main.c gateway/services/oneshot_file_kinds.h
+	@echo CC $<
+	@$(CC) $(CPPFLAGS) -std=gnu17 -D_GNU_SOURCE -O2 $(WARN) -static $< -o $@
+
+$(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh $(OUT)/cordium-image $(OUT)/cordium-files
 	@rm -rf $(@D)
 	@mkdir -p $(@D)/bin $(@D)/lib
 	$(CC) $(LDFLAGS) $(CLI_INPUTS) $(CLI_LIBS) -Wl,--dynamic-linker=/opt/cordium/lib/ld.so \
 		-Wl,-rpath,/opt/cordium/lib -Wl,--disable-new-dtags -o $(@D)/bin/cordium
 	@sh gateway/cli/bundle.sh $(OUT)/cordium $(@D)
 	@ln -sf cordium $(@D)/bin/octeliumctl
-	@cp $(OUT)/cordium-image $(@D)/bin/
+	@cp $(OUT)/cordium-image $(OUT)/cordium-files $(@D)/bin/
 	@touch $@
 
-PROGRAMS += $(OUT)/cordium $(OUT)/octeliumctl $(SANDBOX_TOOLS)/.made
+PROGRAMS += $(OUT)/cordium-files $(OUT)/cordium $(OUT)/octeliumctl $(SANDBOX_TOOLS)/.made

@@ -15,6 +15,7 @@
 #include "gateway/plain_http.h"
 #include "gateway/request_trace.h"
 #include "gateway/rpc/codec.h"
+#include "gateway/services/run_service.h"
 
 enum {
     /* A message of the largest size, unpacked, and what a handler makes of it. */
@@ -539,6 +540,12 @@ static enum call_kind request_kind(void *owner, struct str path)
     return m->server_streams ? CALL_KIND_SERVER_STREAM : CALL_KIND_UNARY;
 }
 
+static struct str request_alias(void *owner, struct str path)
+{
+    (void)owner;
+    return run_service_alias(path);
+}
+
 const struct call_events request_events = {
     .begin = request_begin,
     .message = request_message,
@@ -548,4 +555,5 @@ const struct call_events request_events = {
     .http = plain_http_request,
     .kind = request_kind,
     .refused = plain_http_refused,
+    .alias = request_alias,
 };

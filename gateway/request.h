@@ -51,6 +51,7 @@ struct run_request {
     bool is_terminal;
     const char *const *env_names;
     size_t env_name_count;
+    const Cordium__Workspace__Spec__Limit *limit; /* NULL: those of the workspace */
 };
 
 /* How a request ended in the policy engine; authorize/ fills it. */

@@ -428,6 +428,7 @@ MEMBER(make_run_limits)
     const Cordium__Workspace *w = a->r->touched.workspace;
     const Cordium__Workspace__Spec__Limit *limit = w && w->status ? w->status->limit : NULL;
     limit = limit || !w || !w->spec ? limit : w->spec->limit;
+    limit = a->r->run->limit ? a->r->run->limit : limit;
     if (limit) {
         return message(limit, arena, ret);
     }

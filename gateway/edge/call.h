@@ -74,6 +74,8 @@ struct call_events {
      * or, after call_set_state(), later. Returns false for "404". */
     bool (*http)(void *owner, struct call *call, struct str method, struct str path,
                  struct str body);
+    /* Optional. The RPC that a plain path stands for, in text that lives for ever; or the empty text. */
+    struct str (*alias)(void *owner, struct str path);
     /* Optional. What the method at that path takes and gives: lets the edge refuse a second message
      * to a unary method, or a Connect content type of the wrong kind. */
     enum call_kind (*kind)(void *owner, struct str path);

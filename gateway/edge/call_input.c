@@ -141,6 +141,10 @@ void call_begin(struct call *call)
         refuse_http(call, 431, "HEADERS_TOO_LARGE");
         return;
     }
+    if (server->events->alias) {
+        struct str rpc = server->events->alias(server->owner, call->path);
+        call->path = rpc.len > 0 ? rpc : call->path;
+    }
     if (!is_rpc_path(call->path)) {
         call->was_offered = true;
         return;

@@ -17,6 +17,7 @@
 #include "gateway/services/policy_service.h"
 #include "gateway/services/policy_tools_service.h"
 #include "gateway/services/reflection_service.h"
+#include "gateway/services/run_service.h"
 #include "gateway/services/secret_service.h"
 #include "gateway/services/space_service.h"
 #include "gateway/services/template_service.h"

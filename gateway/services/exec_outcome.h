@@ -35,6 +35,8 @@ struct exec_asked {
     const char *cwd;
     const char *program;
     bool is_by_shell; /* program is the last shell that was tried */
+    /* Not 0: the program was told to end when this time was over. */
+    uint64_t wall_limit_ns;
 };
 
 /* Fills *ret from the executor's report. */

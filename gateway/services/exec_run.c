@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ struct exec_run {
     bool is_output_paused;
     bool is_delivering; /* an event of ours is on the stack */
     enum executor_kill_reason kill_reason;
+    uint64_t wall_limit_ns; /* set when the time was up; else 0 */
     struct exec_outcome outcome;
 };
 
@@ -208,6 +210,7 @@ static void on_exited(struct executor_run_watch *watch, const struct executor_ru
         .cwd = run->spec.cwd,
         .program = run->spec.argc > 0 ? run->spec.argv[0] : SHELLS[run->shell_index],
         .is_by_shell = run->spec.argc == 0,
+        .wall_limit_ns = run->wall_limit_ns,
     };
     exec_outcome_judge(event, &asked, &run->outcome);
     end_run(run);
@@ -430,6 +433,8 @@ static int send_start(struct exec_run *run, const int child[2], struct error *er
         .uid = run->spec.uid,
         .gid = run->spec.gid,
         .flags = run->spec.flags,
+        .memory_bytes = run->spec.memory_bytes,
+        .pids = run->spec.pids,
         .fds = {run->child_stdin, child[0], child[1]},
     };
     return executor_run_start(client, &spec, (struct executor_callback){on_started, run}, err);
@@ -563,6 +568,19 @@ void exec_run_kill(struct exec_run *run, enum executor_kill_reason reason)
     run->kill_reason = reason;
     if (run->is_running) {
         send_kill(run);
+    }
+}
+
+void exec_run_terminate(struct exec_run *run, uint32_t wall_limit_ms)
+{
+    struct executor_client *client = executor_link_client(run->gateway->executor, NULL);
+    if (run->has_ended || run->kill_reason != EXECUTOR_KILL_NONE) {
+        return;
+    }
+    run->wall_limit_ns = (uint64_t)wall_limit_ms * 1000000;
+    if (client && run->is_running) {
+        (void)executor_run_signal(client, run->watch.run, SIGTERM, true,
+                                  (struct executor_callback){on_killed, NULL}, NULL);
     }
 }
 

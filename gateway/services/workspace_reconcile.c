@@ -6,6 +6,7 @@
 
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
+#include "gateway/services/oneshot_table.h"
 #include "gateway/services/duration.h"
 #include "gateway/services/workspace_start.h"
 #include "gateway/services/workspace_sweep.h"
@@ -201,9 +202,10 @@ static void destroy_strangers(const struct listing *l)
     for (size_t i = 0; client && i < l->count; i++) {
         struct owner_search search = {l->ids + i * 16, false};
         workspace_table_each(l->gateway->workspaces, search_owner, &search);
-        if (!search.is_found) {
-            struct executor_uuid id;
-            memcpy(id.bytes, search.id, sizeof id.bytes);
+        struct executor_uuid id;
+        memcpy(id.bytes, search.id, sizeof id.bytes);
+        if (!search.is_found &&
+            !(l->gateway->oneshots && oneshot_table_has_sandbox(l->gateway->oneshots, &id))) {
             s->pending++;
             if (executor_sandbox_destroy(client, &id, false,
                                          (struct executor_callback){on_stranger_gone, s}, NULL)) {

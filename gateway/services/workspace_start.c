@@ -83,8 +83,8 @@ static int expand_tasks_around(struct workspace_run *run, struct error *err)
     return rc;
 }
 
-static int prepare_spec(struct workspace_run *run, const struct workspace_start *start,
-                        struct error *err)
+int workspace_start_prepare(struct workspace_run *run, const struct workspace_start *start,
+                            struct error *err)
 {
     int rc = copy_around(run, start, err);
     rc = rc ? rc
@@ -210,7 +210,7 @@ static int store_beginning(struct workspace_run *run, const struct workspace_sta
     return rc;
 }
 
-static void discard(struct workspace_run *run)
+void workspace_start_discard(struct workspace_run *run)
 {
     workspace_log_unref(run->log);
     arena_free(&run->arena);
@@ -229,10 +229,10 @@ int workspace_start_begin(struct gateway *g, const struct workspace_start *start
     }
     (void)snprintf(run->build_id, sizeof run->build_id, "%s",
                    start->build_id ? start->build_id : "");
-    int rc = prepare_spec(run, start, err);
+    int rc = workspace_start_prepare(run, start, err);
     rc = rc ? rc : workspace_run_insert(g->workspaces, run, err);
     if (rc) {
-        discard(run);
+        workspace_start_discard(run);
         return rc;
     }
     rc = store_beginning(run, start, err);
@@ -265,19 +265,8 @@ static void make_image_again(struct workspace_run *run)
     request_image(run);
 }
 
-/* The image is known: its metadata gives user, home and environment. */
-static void use_image(struct workspace_run *run)
+int workspace_start_environment(struct workspace_run *run, struct error *err)
 {
-    struct error err = {0};
-    int rc = image_find_metadata(run->gateway, run->image_id, &run->spec_arena, &run->image, &err);
-    if (rc == -STATUS_NOT_FOUND && !run->image_was_retried) {
-        make_image_again(run);
-        return;
-    }
-    if (rc) {
-        fail(run, WORKSPACE_FAILURE(IMAGE_PULL), err.text);
-        return;
-    }
     const struct workspace_secrets secrets = workspace_secrets_of(run);
     const struct workspace_env_sources sources = {
         .image = &run->image,
@@ -292,7 +281,23 @@ static void use_image(struct workspace_run *run)
     };
     run->shell = exec_shell_number(run->image.exec_shell);
     workspace_env_init(&run->env, &run->spec_arena);
-    if (workspace_env_build(&sources, &run->env, &err)) {
+    return workspace_env_build(&sources, &run->env, err);
+}
+
+/* The image is known: its metadata gives user, home and environment. */
+static void use_image(struct workspace_run *run)
+{
+    struct error err = {0};
+    int rc = image_find_metadata(run->gateway, run->image_id, &run->spec_arena, &run->image, &err);
+    if (rc == -STATUS_NOT_FOUND && !run->image_was_retried) {
+        make_image_again(run);
+        return;
+    }
+    if (rc) {
+        fail(run, WORKSPACE_FAILURE(IMAGE_PULL), err.text);
+        return;
+    }
+    if (workspace_start_environment(run, &err)) {
         fail(run, WORKSPACE_FAILURE(RUN_CONTAINER), err.text);
         return;
     }
@@ -369,7 +374,7 @@ static int default_image(struct workspace_run *run, struct error *err)
     return registry->url ? 0 : no_room(err);
 }
 
-static int find_image(struct workspace_run *run, bool *ret_is_found, struct error *err)
+int workspace_start_find_image(struct workspace_run *run, bool *ret_is_found, struct error *err)
 {
     int rc = 0;
     *ret_is_found = false;
@@ -386,7 +391,7 @@ static void choose_image(struct workspace_run *run)
 {
     struct error err = {0};
     bool is_found;
-    if (find_image(run, &is_found, &err)) {
+    if (workspace_start_find_image(run, &is_found, &err)) {
         fail(run, WORKSPACE_FAILURE(IMAGE_BUILD), err.text);
     } else if (is_found) {
         use_image(run);
@@ -460,8 +465,8 @@ static int choose_storage(struct workspace_run *run, struct error *err)
                : error_set(err, STATUS_INTERNAL, "Workspace uid '%s' is no UUID", run->uid);
 }
 
-static int describe_sandbox(struct workspace_run *run, struct executor_sandbox_spec *spec,
-                            struct error *err)
+int workspace_start_describe(struct workspace_run *run, struct executor_sandbox_spec *spec,
+                             struct error *err)
 {
     const Cordium__Workspace__Spec__Runtime *runtime = run->spec->runtime;
     const Cordium__Workspace__Spec__Runtime__Capabilities *of_cluster =
@@ -507,7 +512,7 @@ static void start_sandbox(struct workspace_run *run)
     struct executor_sandbox_spec spec = {0};
     workspace_run_enter(run, WORKSPACE_STATE(STARTING_RUNTIME));
     struct executor_client *client = executor_link_client(run->gateway->executor, &err);
-    if (!client || describe_sandbox(run, &spec, &err) ||
+    if (!client || workspace_start_describe(run, &spec, &err) ||
         executor_sandbox_create(client, &spec, (struct executor_callback){on_sandbox, run}, &err)) {
         fail(run, WORKSPACE_FAILURE(RUN_CONTAINER), err.text);
         return;

@@ -27,6 +27,17 @@ struct workspace_start {
 int workspace_start_begin(struct gateway *g, const struct workspace_start *start,
                           struct error *err);
 
+/* Steps of a start that a program's one-shot run takes too, with a struct workspace_run that is in no
+ * table: spec merged and expanded; image_id from what is there (not found is no error); env from
+ * `image`; the sandbox. workspace_start_discard() frees such a struct. */
+int workspace_start_prepare(struct workspace_run *run, const struct workspace_start *start,
+                            struct error *err);
+int workspace_start_find_image(struct workspace_run *run, bool *ret_is_found, struct error *err);
+int workspace_start_environment(struct workspace_run *run, struct error *err);
+int workspace_start_describe(struct workspace_run *run, struct executor_sandbox_spec *spec,
+                             struct error *err);
+void workspace_start_discard(struct workspace_run *run);
+
 /* All foreground tasks are done, or one of them aborted the start. */
 void workspace_start_prepared(struct workspace_run *run, const struct workspace_failure *failure);
 

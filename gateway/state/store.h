@@ -40,7 +40,8 @@ enum store_kind {
     STORE_SESSION = 16,
     STORE_POLICY = 17,
     STORE_CLUSTER_CONFIG = 18, /* core.v1 ClusterConfig */
-    STORE_KIND_COUNT = 19,
+    STORE_RUN = 19,            /* cordium.ext.v1 RunResult */
+    STORE_KIND_COUNT = 20,
 };
 
 /* What belongs to a kind. */

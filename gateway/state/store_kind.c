@@ -3,6 +3,7 @@
 
 #include "api/cordium.pb-c.h"
 #include "api/core.pb-c.h"
+#include "api/ext.pb-c.h"
 #include "gateway/state/store.h"
 
 static const struct store_kind_info kinds[STORE_KIND_COUNT] = {
@@ -32,6 +33,7 @@ static const struct store_kind_info kinds[STORE_KIND_COUNT] = {
     [STORE_SESSION] = CORE("Session", session),
     [STORE_POLICY] = CORE("Policy", policy),
     [STORE_CLUSTER_CONFIG] = CORE("ClusterConfig", cluster_config),
+    [STORE_RUN] = {"cordium.ext/v1", "Run", "cordium.ext.v1.Run", &ext__run_result__descriptor},
 #undef CORDIUM
 #undef CORE
 };

@@ -1,0 +1,351 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/audit/hex.h"
+#include "gateway/executor_link.h"
+#include "gateway/gateway.h"
+#include "gateway/rpc/codec.h"
+#include "gateway/services/oneshot.h"
+#include "gateway/services/workspace_run.h"
+#include "gateway/state/resource.h"
+#include "policy/base/json_out.h"
+
+/* A run as the client sees it. */
+
+enum { LAYERS_MAX = 12 };
+
+#define SOURCE(name) EXT__RUN_RESULT__SOURCE__##name
+
+/* --- outcome --- */
+
+static const char *signal_name(int number, struct arena *arena)
+{
+    const char *abbreviation = sigabbrev_np(number);
+    return abbreviation ? arena_printf(arena, "SIG%s", abbreviation)
+                        : arena_printf(arena, "SIG%d", number);
+}
+
+static const char *killed_by(const struct exec_outcome *outcome)
+{
+    if (!outcome->has_event || !outcome->event.killed_by_us) {
+        return "";
+    }
+    switch (outcome->event.kill_reason) {
+    case EXECUTOR_KILL_DEADLINE:
+        return "deadline";
+    case EXECUTOR_KILL_OUTPUT_LIMIT:
+        return "output limit";
+    case EXECUTOR_KILL_CPU_LIMIT:
+        return "cpu limit";
+    case EXECUTOR_KILL_CANCELLED:
+    case EXECUTOR_KILL_ASKED:
+        return "cancel";
+    case EXECUTOR_KILL_SANDBOX_END:
+        return "end of the sandbox";
+    case EXECUTOR_KILL_NONE:
+        break;
+    }
+    return "";
+}
+
+/* What a person reads beside the outcome's word. */
+static char *detail_of(const struct oneshot *o, struct arena *arena)
+{
+    const struct oneshot_limit *limits = o->plan.limits;
+    const char *text = o->outcome.text;
+    const char *more = o->files_error;
+    switch (o->outcome.kind) {
+    case EXEC_TIMED_OUT:
+        text = arena_printf(arena, "the limit of %llu ms was reached (wallMs)",
+                            (unsigned long long)limits[ONESHOT_WALL_MS].value);
+        break;
+    case EXEC_CPU_LIMIT:
+        text = arena_printf(arena, "the limit of %llu ms of CPU time was reached (cpuMs)",
+                            (unsigned long long)limits[ONESHOT_CPU_MS].value);
+        break;
+    case EXEC_OOM_KILLED:
+        text = arena_printf(arena, "the limit of %llu MiB of memory was reached (memoryMegabytes)",
+                            (unsigned long long)limits[ONESHOT_MEMORY_MEGABYTES].value);
+        break;
+    case EXEC_OUTPUT_LIMIT:
+        text = "the output limit was reached (stdoutBytes, stderrBytes)";
+        break;
+    case EXEC_EXITED:
+    case EXEC_SIGNALED:
+    case EXEC_CANCELLED:
+    case EXEC_LOST:
+    case EXEC_NOT_STARTED:
+        break;
+    }
+    return arena_printf(arena, "%s%s%s", text ? text : "", text && text[0] && more[0] ? "; " : "",
+                        more);
+}
+
+static int add_outcome(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
+{
+    const struct exec_outcome *outcome = &o->outcome;
+    const struct executor_run_exit *e = &outcome->event;
+    r->outcome = arena_strdup(arena, exec_outcome_name(outcome));
+    r->detail = detail_of(o, arena);
+    if (outcome->kind == EXEC_EXITED || outcome->kind == EXEC_NOT_STARTED) {
+        r->has_exit_code_case = EXT__RUN_RESULT__HAS_EXIT_CODE_EXIT_CODE;
+        r->exit_code = outcome->code;
+    }
+    r->signal = outcome->signal;
+    if (outcome->signal) {
+        r->signal_name = (char *)(uintptr_t)signal_name(outcome->signal, arena);
+    }
+    r->facts = CODEC_NEW(arena, Ext__RunResult__Facts, ext__run_result__facts);
+    r->usage = CODEC_NEW(arena, Ext__RunUsage, ext__run_usage);
+    if (!r->outcome || !r->detail || !r->signal_name || !r->facts || !r->usage) {
+        return -STATUS_RESOURCE_EXHAUSTED;
+    }
+    r->facts->disk_full = o->is_disk_full;
+    r->facts->killed_by = arena_strdup(arena, killed_by(outcome));
+    r->usage->disk_bytes = o->disk_bytes;
+    if (outcome->has_event) {
+        r->facts->oom_kills = e->oom_kills;
+        r->facts->pids_denied = e->pids_denied;
+        r->usage->wall_ms = e->wall_ns / 1000000;
+        r->usage->cpu_ms = (e->cpu_user_us + e->cpu_system_us) / 1000;
+        r->usage->cpu_user_us = e->cpu_user_us;
+        r->usage->cpu_system_us = e->cpu_system_us;
+        r->usage->memory_peak_bytes = e->memory_peak_bytes;
+    }
+    return r->facts->killed_by ? 0 : -STATUS_RESOURCE_EXHAUSTED;
+}
+
+/* --- output --- */
+
+static int add_merged(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
+{
+    struct bytes in = bytes_over(o->merged.ptr, o->merged.len);
+    size_t count = 0;
+    uint8_t stream;
+    struct str bytes;
+    while (bytes_read_u8(&in, &stream) && bytes_read_str(&in, bytes_left(&in), &bytes)) {
+        count++;
+    }
+    r->merged = arena_calloc(arena, count + 1, sizeof(Ext__RunResult__Chunk *));
+    if (!r->merged) {
+        return -STATUS_RESOURCE_EXHAUSTED;
+    }
+    in = bytes_over(o->merged.ptr, o->merged.len);
+    while (r->n_merged < count && bytes_read_u8(&in, &stream) &&
+           bytes_read_str(&in, bytes_left(&in), &bytes)) {
+        Ext__RunResult__Chunk *chunk =
+            CODEC_NEW(arena, Ext__RunResult__Chunk, ext__run_result__chunk);
+        if (!chunk || oneshot_text_or_data(bytes, arena, &chunk->text, &chunk->data)) {
+            return -STATUS_RESOURCE_EXHAUSTED;
+        }
+        chunk->stream = stream == EXEC_STDOUT ? EXT__RUN_RESULT__CHUNK__STREAM__STDOUT
+                                              : EXT__RUN_RESULT__CHUNK__STREAM__STDERR;
+        r->merged[r->n_merged++] = chunk;
+    }
+    return 0;
+}
+
+static int add_output(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
+{
+    r->stdout = oneshot_output_message(&o->output[EXEC_STDOUT], arena);
+    r->stderr = oneshot_output_message(&o->output[EXEC_STDERR], arena);
+    r->files = o->files.items;
+    r->n_files = o->files.count;
+    r->files_left_out = o->files.left_out;
+    return r->stdout && r->stderr ? add_merged(o, r, arena) : -STATUS_RESOURCE_EXHAUSTED;
+}
+
+/* --- limits and layers --- */
+
+static int add_limits(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
+{
+    r->limits = arena_calloc(arena, ONESHOT_LIMIT_COUNT, sizeof(Ext__RunResult__Limit *));
+    if (!r->limits) {
+        return -STATUS_RESOURCE_EXHAUSTED;
+    }
+    for (int i = 0; i < ONESHOT_LIMIT_COUNT; i++) {
+        const struct oneshot_limit *l = &o->plan.limits[i];
+        Ext__RunResult__Limit *m = CODEC_NEW(arena, Ext__RunResult__Limit, ext__run_result__limit);
+        if (!m || !(m->name = arena_strdup(arena, l->name))) {
+            return -STATUS_RESOURCE_EXHAUSTED;
+        }
+        m->value = l->value;
+        m->maximum = l->maximum;
+        m->set_by = l->set_by;
+        r->limits[r->n_limits++] = m;
+    }
+    return 0;
+}
+
+struct layer {
+    const char *name;
+    const char *detail;
+    Ext__RunResult__Source set_by;
+};
+
+static const char *network_text(const struct executor_network *network, struct arena *arena)
+{
+    if (network->mode == EXECUTOR_NETWORK_NONE) {
+        return "loopback only";
+    }
+    return arena_printf(
+        arena, "%zu rules, then %s; the host and protected ranges are never reached",
+        network->rule_count, network->default_allow_public ? "public addresses" : "nothing");
+}
+
+static const char *quota_text(const struct executor_host_report *host)
+{
+    switch (host ? host->quota_backend : (enum executor_quota_backend)0) {
+    case EXECUTOR_QUOTA_PROJECT:
+        return "project quota";
+    case EXECUTOR_QUOTA_BTRFS_SIMPLE:
+        return "btrfs quota";
+    case EXECUTOR_QUOTA_IMAGE:
+        return "a file system of its own";
+    }
+    return "";
+}
+
+/* From what the executor was told and what it says of the host. It serves only when its self-test
+ * found them all in force. */
+static size_t list_layers(const struct oneshot *o, struct layer out[LAYERS_MAX],
+                          struct arena *arena)
+{
+    const struct executor_host_report *host = executor_link_host(o->gateway->executor);
+    const Cordium__Workspace__Spec__Runtime *runtime = o->place->spec->runtime;
+    const struct executor_sandbox_spec *s = &o->sandbox;
+    const char *groups = host && host->cgroup_mode == EXECUTOR_CGROUP_V2
+                             ? "version 2: memory without swap, pids, cpu"
+                             : "version 1: memory without swap, pids, cpu";
+    const struct layer layers[] = {
+        {"user namespace", "a range of host ids of its own, entered last; none nested",
+         SOURCE(DEFAULT)},
+        {"namespaces", "pid, mount, net, ipc, uts, cgroup", SOURCE(DEFAULT)},
+        {"no_new_privs", "set-uid programs give nothing", SOURCE(DEFAULT)},
+        {"capabilities",
+         arena_printf(arena, "0x%llx for uid 0 inside, as far as the host's ceiling allows",
+                      (unsigned long long)s->capabilities),
+         s->capabilities ? SOURCE(TEMPLATE) : SOURCE(DEFAULT)},
+        {"seccomp", "allow list of system calls, one architecture", SOURCE(DEFAULT)},
+        {"root file system", s->root_read_only ? "read-only" : "writes stay in the sandbox",
+         runtime && runtime->filesystem ? SOURCE(TEMPLATE) : SOURCE(DEFAULT)},
+        {"network", network_text(&s->network, arena),
+         runtime && runtime->network ? SOURCE(TEMPLATE) : SOURCE(DEFAULT)},
+        {"cgroups", groups, SOURCE(HOST)},
+        {"disk quota", quota_text(host), SOURCE(HOST)},
+        {"processes", "all of them end with the program", SOURCE(DEFAULT)},
+    };
+    memcpy(out, layers, sizeof layers);
+    return sizeof layers / sizeof layers[0];
+}
+
+static int add_layers(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
+{
+    struct layer layers[LAYERS_MAX];
+    size_t count = list_layers(o, layers, arena);
+    r->isolation = arena_calloc(arena, count, sizeof(Ext__RunResult__Layer *));
+    for (size_t i = 0; r->isolation && i < count; i++) {
+        Ext__RunResult__Layer *m = CODEC_NEW(arena, Ext__RunResult__Layer, ext__run_result__layer);
+        if (!m || !layers[i].detail || !(m->name = arena_strdup(arena, layers[i].name)) ||
+            !(m->detail = arena_strdup(arena, layers[i].detail))) {
+            return -STATUS_RESOURCE_EXHAUSTED;
+        }
+        m->set_by = layers[i].set_by;
+        r->isolation[r->n_isolation++] = m;
+    }
+    return r->isolation ? 0 : -STATUS_RESOURCE_EXHAUSTED;
+}
+
+/* --- the whole --- */
+
+static char *template_name(const struct oneshot *o, struct arena *arena)
+{
+    const Cordium__Template *t = o->place->template_;
+    return arena_strdup(arena, t && t->metadata ? t->metadata->name : "");
+}
+
+static int add_identity(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
+{
+    struct error err;
+    char sha256[65];
+    if (resource_stamp_new(&r->base, STORE_RUN, o->name, gateway_wall_ns(o->gateway), arena,
+                           &err)) {
+        return -STATUS_RESOURCE_EXHAUSTED;
+    }
+    const Cordium__Workspace__Spec__Image *image = o->place->spec->image;
+    const char *url = image && image->type_case == CORDIUM__WORKSPACE__SPEC__IMAGE__TYPE_REGISTRY
+                          ? image->registry->url
+                          : "";
+    hex_encode(o->plan.text_sha256, sizeof o->plan.text_sha256, sha256);
+    r->metadata->uid = arena_strdup(arena, o->id);
+    r->metadata->display_name = arena_strdup(arena, o->plan.program);
+    r->run_id = r->metadata->uid;
+    r->code_sha256 = arena_strdup(arena, sha256);
+    r->request_sha256 = arena_strdup(arena, o->request_sha256);
+    r->user_uid = arena_strdup(arena, o->owner_uid);
+    r->template_ = template_name(o, arena);
+    r->image = arena_strdup(arena, url);
+    r->started_at = resource_timestamp(o->started_at_ns, arena);
+    r->state = o->is_running ? EXT__RUN_RESULT__STATE__RUNNING : EXT__RUN_RESULT__STATE__PREPARING;
+    return r->metadata->uid && r->metadata->display_name && r->code_sha256 && r->request_sha256 &&
+                   r->user_uid && r->template_ && r->image
+               ? 0
+               : -STATUS_RESOURCE_EXHAUSTED;
+}
+
+Ext__RunResult *oneshot_result(const struct oneshot *o, struct arena *arena)
+{
+    Ext__RunResult *r = CODEC_NEW(arena, Ext__RunResult, ext__run_result);
+    if (!r || add_identity(o, r, arena) || add_limits(o, r, arena)) {
+        return NULL;
+    }
+    if (!o->is_over) {
+        return r;
+    }
+    r->state = EXT__RUN_RESULT__STATE__ENDED;
+    r->ended_at = resource_timestamp(o->ended_at_ns, arena);
+    return add_outcome(o, r, arena) || add_output(o, r, arena) || add_layers(o, r, arena) ? NULL
+                                                                                          : r;
+}
+
+void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
+{
+    struct json_out j = json_out_to(out);
+    json_begin_object(&j);
+    json_member_string(&j, "runId", result->run_id);
+    json_member_string(&j, "outcome", result->outcome);
+    if (result->has_exit_code_case == EXT__RUN_RESULT__HAS_EXIT_CODE_EXIT_CODE) {
+        json_member_int(&j, "exitCode", result->exit_code);
+    }
+    if (result->signal) {
+        json_member_int(&j, "signal", result->signal);
+    }
+    json_member_string_opt(&j, "detail", result->detail);
+    if (result->facts) {
+        json_member_int(&j, "oomKills", result->facts->oom_kills);
+        json_member_int(&j, "pidsDenied", result->facts->pids_denied);
+        json_member_bool(&j, "diskFull", result->facts->disk_full);
+        json_member_string_opt(&j, "killedBy", result->facts->killed_by);
+    }
+    if (result->stdout && result->stderr) {
+        json_member_int(&j, "stdoutBytes", (int64_t)result->stdout->total_bytes);
+        json_member_int(&j, "stderrBytes", (int64_t)result->stderr->total_bytes);
+    }
+    json_key(&j, "limits");
+    json_begin_object(&j);
+    for (size_t i = 0; i < result->n_limits; i++) {
+        json_member_int(&j, result->limits[i]->name, (int64_t)result->limits[i]->value);
+    }
+    json_end_object(&j);
+    if (result->usage) {
+        json_key(&j, "usage");
+        json_begin_object(&j);
+        json_member_int(&j, "cpuUserUs", (int64_t)result->usage->cpu_user_us);
+        json_member_int(&j, "cpuSystemUs", (int64_t)result->usage->cpu_system_us);
+        json_member_int(&j, "memoryPeakBytes", (int64_t)result->usage->memory_peak_bytes);
+        json_member_int(&j, "wallMs", (int64_t)result->usage->wall_ms);
+        json_member_int(&j, "diskBytes", (int64_t)result->usage->disk_bytes);
+        json_end_object(&j);
+    }
+    json_end_object(&j);
+}
