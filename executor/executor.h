@@ -82,6 +82,7 @@ struct run {
     struct run *next_in_table;
     struct asker started; /* a run with a terminal is answered when the master is here */
     bool is_tty;
+    bool terminal_is_due;
     bool kills_tree;
     bool was_killed;
     uint32_t kill_reason;
@@ -143,6 +144,7 @@ struct sandbox {
     struct network_link *link;
     struct run *runs;
     uint32_t run_count;
+    uint32_t terminals_due; /* runs whose pty master init has still to send */
 
     struct asker created;
     struct asker *destroyers; /* allocated */
@@ -228,6 +230,8 @@ struct sandbox *sandbox_find(struct executor *ex, const struct executor_uuid *id
 struct sandbox *sandbox_by_serial(struct executor *ex, const struct launcher *l, uint32_t serial);
 void sandbox_launched(struct sandbox *s, pid_t pid, int pidfd, int error_number);
 void sandbox_end(struct sandbox *s, enum executor_gone_reason reason, const char *text);
+/* Whether init may send descriptors now: it is refused by the kernel where it can be (6.16). */
+void sandbox_accept_descriptors(struct sandbox *s, bool on);
 void sandbox_expire_starting(struct executor *ex);
 void sandbox_forget_connection(struct executor *ex, const struct connection *c);
 

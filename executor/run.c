@@ -55,6 +55,24 @@ static void dying_remove(struct run *run)
     }
 }
 
+static void terminal_expect(struct run *run)
+{
+    run->terminal_is_due = true;
+    if (run->sandbox->terminals_due++ == 0) {
+        sandbox_accept_descriptors(run->sandbox, true);
+    }
+}
+
+static void terminal_came(struct run *run)
+{
+    if (run->terminal_is_due) {
+        run->terminal_is_due = false;
+        if (--run->sandbox->terminals_due == 0) {
+            sandbox_accept_descriptors(run->sandbox, false);
+        }
+    }
+}
+
 static void run_free(struct run *run)
 {
     struct run **at = &run->sandbox->runs;
@@ -73,6 +91,7 @@ static void run_free(struct run *run)
         *at = run->next_in_table;
     }
     dying_remove(run);
+    terminal_came(run);
     cgroup_run_release(run->cgroup);
     fd_close(&run->terminal);
     free(run);
@@ -163,6 +182,9 @@ static int run_make(struct sandbox *s, const struct run_spec *spec, const struct
     run->is_tty = spec->flags & EXECUTOR_RUN_TTY;
     run->kills_tree = spec->flags & EXECUTOR_RUN_KILL_TREE_ON_EXIT;
     run->begin_ns = clock_now_ns();
+    if (run->is_tty) {
+        terminal_expect(run);
+    }
     run->next_of_sandbox = s->runs;
     s->runs = run;
     s->run_count++;
@@ -223,6 +245,7 @@ void run_started(struct run *run, int master)
         sandbox_end(run->sandbox, EXECUTOR_GONE_PROTOCOL, "init sent something else than a pty");
         return;
     }
+    terminal_came(run);
     run->terminal = fcntl(master, F_DUPFD_CLOEXEC, 3);
     answer_started(run, &run->started, master);
 }

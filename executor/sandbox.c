@@ -233,6 +233,14 @@ static void process_handle(struct executor *ex, struct source *source, uint32_t 
     sandbox_finish(s);
 }
 
+void sandbox_accept_descriptors(struct sandbox *s, bool on)
+{
+    enum { PASS_RIGHTS = 83 }; /* SO_PASSRIGHTS; older headers lack it */
+    const int value = on;
+    /* Closing what was sent would block as long as its sender likes: a TCP socket may linger. */
+    (void)setsockopt(s->control.fd, SOL_SOCKET, PASS_RIGHTS, &value, sizeof value);
+}
+
 /* What the gateway will accept() on, if init tells the truth. */
 static bool is_unix_listener(int fd)
 {
@@ -251,6 +259,7 @@ static void handle_ready(struct sandbox *s, const struct init_message *m, struct
         return;
     }
     s->state = SANDBOX_RUNNING;
+    sandbox_accept_descriptors(s, false);
     s->ex->starting_count--;
     mark(s, TIME_READY);
     struct buf out;
@@ -289,7 +298,7 @@ static void handle_report(struct sandbox *s, const struct init_message *m, struc
         return;
     case INIT_STARTED:
         run = run_of_sandbox(s, m->run);
-        if (run && run->is_tty && run->terminal < 0 && !run->has_ended && fds->count == 1) {
+        if (run && run->terminal_is_due && !run->has_ended && fds->count == 1) {
             run_started(run, fds->fds[0]);
             return;
         }

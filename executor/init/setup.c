@@ -300,10 +300,12 @@ static int set_limits(struct setup *s)
     }
     rlim_t hard = nofile.rlim_max < 65536 ? nofile.rlim_max : 65536;
     nofile = (struct rlimit){hard < 1024 ? hard : 1024, hard};
-    const struct rlimit none = {0, 0};
+    /* 0 keeps no core from a core_pattern that is a program, which would run on the host with what
+     * a sandbox fills it with; 1 does (fs/coredump.c), and is too little for a file. */
+    const struct rlimit no_core = {1, 1};
     const struct rlimit stack = {8u << 20, RLIM_INFINITY};
     const struct rlimit locked = {8u << 20, 8u << 20};
-    if (setrlimit(RLIMIT_NOFILE, &nofile) == -1 || setrlimit(RLIMIT_CORE, &none) == -1 ||
+    if (setrlimit(RLIMIT_NOFILE, &nofile) == -1 || setrlimit(RLIMIT_CORE, &no_core) == -1 ||
         setrlimit(RLIMIT_MEMLOCK, &locked) == -1) {
         return -errno;
     }

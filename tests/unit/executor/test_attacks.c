@@ -236,6 +236,10 @@ START_TEST(used_up_descriptors_are_a_refusal_and_not_the_end)
     world_create(world, &spec);
     while (status == 0 && count++ < 400) {
         status = start_sleeper(&spec);
+        if (status != 0 && strstr(world->reply.err.text, "too many runs")) {
+            status = 0; /* faster than its first process reads */
+            usleep(20000);
+        }
     }
     ck_assert_int_eq(status, STATUS_RESOURCE_EXHAUSTED);
     ck_assert_msg(strstr(world->reply.err.text, "RLIMIT_NOFILE"), "%s", world->reply.err.text);
