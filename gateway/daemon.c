@@ -113,8 +113,11 @@ static int open_state(struct daemon *d, struct error *err)
                          c->state_dir);
     }
     if (store_open(path, &d->gateway.store, err) < 0 ||
-        policy_store_new(d->gateway.store, &d->gateway.policies, err) < 0 ||
-        policy_store_reload(d->gateway.policies, err) < 0 ||
+        policy_store_new(d->gateway.store, &d->gateway.policies, err) < 0) {
+        return -err->status;
+    }
+    policy_store_sign(d->gateway.policies, "", "start", gateway_wall_ns(&d->gateway));
+    if (policy_store_reload(d->gateway.policies, err) < 0 ||
         bootstrap_check(&d->gateway, err) < 0) {
         return -err->status;
     }

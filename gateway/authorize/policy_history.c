@@ -60,7 +60,7 @@ static void add_head(const struct policy_history_entry *entry, uint32_t policies
     struct json_out j = json_out_to(out);
     wall_time_format_ns(entry->created_ns, time);
     json_begin_object(&j);
-    json_member_string(&j, "createdAt", time);
+    json_member_string_opt(&j, "createdAt", entry->created_ns ? time : "");
     json_member_string(&j, "user", entry->user);
     json_member_string(&j, "reason", entry->reason);
     json_member_int(&j, "policies", policies);
