@@ -1,11 +1,17 @@
 /* policy …: what admins do with policy files, most of it without a server. */
 #include "gateway/cli/commands.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "executor/proc/fd.h"
+#include "gateway/authorize/text_diff.h"
 #include "gateway/cli/cli.h"
 #include "gateway/cli/yaml_folder.h"
+#include "gateway/policyfile/format.h"
 #include "gateway/policyfile/policy_files.h"
 
 enum { FILES_MEMORY_MAX_BYTES = 1024 * 1024 * 1024, OUTPUT_MAX_BYTES = 256 * 1024 * 1024 };
@@ -118,6 +124,87 @@ static int run_check(const struct command *self, const struct arguments *args)
     return code;
 }
 
+struct formatting {
+    const struct arguments *args;
+    struct arena arena;
+    size_t changed;
+    size_t failed;
+};
+
+static int replace_file(const char *path, struct str text, struct error *err)
+{
+    AUTO_FD int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    ssize_t n = fd == -1 ? -1 : write(fd, text.ptr, text.len);
+    return n == (ssize_t)text.len
+               ? 0
+               : error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot write '%s'", path);
+}
+
+/* Standard input goes to standard output; files are changed in place. */
+static int put_formatted(struct formatting *f, const char *path, struct str before,
+                         struct str after, struct error *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    if (is_stdin && !f->args->is_dry_run) {
+        (void)fwrite(after.ptr, 1, after.len, stdout);
+        return 0;
+    }
+    if (str_eq(before, after)) {
+        return 0;
+    }
+    f->changed++;
+    if (!f->args->is_dry_run) {
+        printf("%s\n", path);
+        return replace_file(path, after, err);
+    }
+    struct buf diff;
+    buf_init(&diff, OUTPUT_MAX_BYTES);
+    text_diff(path, before, after, &diff);
+    (void)fwrite(diff.ptr, 1, diff.len, stdout);
+    buf_free(&diff);
+    return 0;
+}
+
+static int format_file(void *arg, const char *path, struct str text, struct error *err)
+{
+    struct formatting *f = arg;
+    struct arena arena;
+    struct buf out;
+    arena_init(&arena, FILES_MEMORY_MAX_BYTES);
+    buf_init(&out, OUTPUT_MAX_BYTES);
+    int rc = policy_format(text, &arena, &out, err);
+    rc = rc ? rc : put_formatted(f, path, text, buf_str(&out), err);
+    if (rc) {
+        fprintf(stderr, "%s:%u:%u: error: %s\n", path, err->line, err->column, err->text);
+        f->failed++;
+    }
+    buf_free(&out);
+    arena_free(&arena);
+    return 0;
+}
+
+static int run_fmt(const struct command *self, const struct arguments *args)
+{
+    (void)self;
+    struct formatting f = {.args = args};
+    arena_init(&f.arena, FILES_MEMORY_MAX_BYTES);
+    for (size_t i = 0; i < args->words.count; i++) {
+        struct error err = {0};
+        if (yaml_folder_visit(args->words.items[i], format_file, &f, &f.arena, &err)) {
+            f.failed++;
+            (void)cli_report(&err);
+        }
+    }
+    arena_free(&f.arena);
+    return f.failed > 0 || (args->is_dry_run && f.changed > 0) ? EXIT_ERRORS : 0;
+}
+
+static const struct argp_option fmt_options[] = {
+    {"dry-run", OPT_DRY_RUN, NULL, 0, "show what would change; exit with 1 when something would",
+     0},
+    ARG_END,
+};
+
 static const struct argp_option check_options[] = {
     {"output", 'o', "FORMAT", 0, "text, json or sarif", 0},
     {"strict", OPT_STRICT, NULL, 0, "exit with 2 when there are warnings", 0},
@@ -130,5 +217,10 @@ const struct command policy_commands[] = {
      "Check policy files: syntax, types, references, and what rules do that is not meant.\v"
      "Needs no server. Exit codes: 0 nothing wrong, 1 errors, 2 warnings with --strict, 64 usage.",
      "FILE|FOLDER...", check_options, 0, 1, ARGUMENTS_LIST_MAX, run_check},
+    {"policy fmt",
+     "Bring policy files into their canonical form, in place.\v"
+     "Comments on lines of their own are kept; a comment behind a value is refused. Exit codes: 0 "
+     "done, 1 a file was refused or, with --dry-run, would change, 64 usage.",
+     "FILE|FOLDER|-...", fmt_options, 0, 1, ARGUMENTS_LIST_MAX, run_fmt},
     {0},
 };
