@@ -208,20 +208,24 @@ static void handle_hello(struct request *q)
     buf_free(&out);
 }
 
-static void handle_sandbox_create(struct request *q)
+void sandbox_create_from_bytes(struct executor *ex, const uint8_t *body, size_t size,
+                               struct asker asker)
 {
     struct arena arena;
     struct sandbox_spec spec;
     struct error err;
     arena_init(&arena, SPEC_ARENA_BYTES);
-    int r =
-        sandbox_spec_parse(q->body.next, bytes_left(&q->body), q->ex->config, &arena, &spec, &err);
-    if (r < 0) {
-        reply_error(&q->asker, &err);
-    } else {
-        sandbox_create(q->ex, &spec, q->asker);
+    if (sandbox_spec_parse(body, size, ex->config, &arena, &spec, &err) < 0) {
+        reply_error(&asker, &err);
+    } else if (!copy_before_create(ex, &spec, bytes_over(body, size), asker)) {
+        sandbox_create(ex, &spec, asker);
     }
     arena_free(&arena);
+}
+
+static void handle_sandbox_create(struct request *q)
+{
+    sandbox_create_from_bytes(q->ex, q->body.next, bytes_left(&q->body), q->asker);
 }
 
 /* The sandbox that a request names, or NULL after an answer. */
@@ -367,6 +371,10 @@ static void handle_storage_snapshot(struct request *q)
     struct error err;
     struct storage_id from = read_storage_id(&q->body);
     struct storage_id to = read_storage_id(&q->body);
+    if (storage_copies_slowly(q->ex->storages)) {
+        copy_snapshot(q->ex, &from, &to, q->asker);
+        return;
+    }
     reply_status(q, storage_snapshot(q->ex->storages, &from, &to, &err), &err);
 }
 
@@ -542,6 +550,7 @@ void connection_close(struct executor *ex, struct connection *c)
     }
     *at = c->next;
     sandbox_forget_connection(ex, c);
+    copy_forget_connection(ex, c);
     executor_unwatch(ex, &c->source);
     while (c->queue_first) {
         struct outgoing *o = c->queue_first;

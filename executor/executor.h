@@ -23,6 +23,7 @@
  * waits for a sandbox or for the gateway. */
 
 struct executor;
+struct copy_job;
 
 /* A descriptor in the poll set. */
 struct source {
@@ -173,6 +174,7 @@ struct executor {
     struct source listener;
     struct source signals;
     struct connection *connections;
+    struct copy_job *copies;
     struct launcher launchers[2]; /* workspace, build */
     struct cgroup_host *cgroups;
     struct ns_pool *namespaces;
@@ -226,6 +228,8 @@ void holder_pool_close(struct launcher *l);
 
 /* sandbox.c */
 void sandbox_create(struct executor *ex, const struct sandbox_spec *spec, struct asker asker);
+void sandbox_create_from_bytes(struct executor *ex, const uint8_t *body, size_t size,
+                               struct asker asker); /* dispatch.c */
 struct sandbox *sandbox_find(struct executor *ex, const struct executor_uuid *id);
 struct sandbox *sandbox_by_serial(struct executor *ex, const struct launcher *l, uint32_t serial);
 void sandbox_launched(struct sandbox *s, pid_t pid, int pidfd, int error_number);
@@ -234,6 +238,15 @@ void sandbox_end(struct sandbox *s, enum executor_gone_reason reason, const char
 void sandbox_accept_descriptors(struct sandbox *s, bool on);
 void sandbox_expire_starting(struct executor *ex);
 void sandbox_forget_connection(struct executor *ex, const struct connection *c);
+
+/* copy.c: copies that take long, where the storages' file system cannot share blocks. */
+void copy_snapshot(struct executor *ex, const struct storage_id *from, const struct storage_id *to,
+                   struct asker asker);
+/* True when the request waits for a copy now, or was answered. */
+bool copy_before_create(struct executor *ex, const struct sandbox_spec *spec, struct bytes body,
+                        struct asker asker);
+void copy_forget_connection(struct executor *ex, const struct connection *c);
+void copy_end_all(struct executor *ex);
 
 /* run.c */
 void run_start(struct sandbox *s, const struct run_spec *spec, struct channel_fds *fds,

@@ -317,6 +317,7 @@ static void end_sandboxes(struct executor *ex)
 static void executor_close(struct executor *ex)
 {
     end_sandboxes(ex);
+    copy_end_all(ex);
     while (ex->connections) {
         connection_close(ex, ex->connections);
     }

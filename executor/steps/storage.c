@@ -18,43 +18,18 @@
 #include "executor/proc/fd.h"
 #include "executor/steps/mounts.h"
 #include "executor/steps/storage_backend.h"
+#include "executor/steps/storage_host.h"
 
 enum {
-    NAME_MAX_BYTES = 72, /* 32 bytes in hex, and a suffix */
-    SPARES_MAX = 16,
     BYTES_PER_INODE = 16384, /* ext4's own ratio, when the request names no inode limit */
     INODES_MIN = 1024,
     DEFAULT_ID = 1000, /* owner of spare units; others are given to their user when taken */
 };
 
-enum place { PLACE_STORAGES, PLACE_EPHEMERAL, PLACE_SNAPSHOTS, PLACE_IMAGES, PLACE_TRASH, PLACES };
-
 static const char *const place_names[PLACES] = {"storages", "ephemeral", "snapshots", "images",
                                                 "trash"};
 
-struct storage_host {
-    const struct storage_backend *backend;
-    char pool_path[4096];
-    int pool;
-    int places[PLACES];
-    struct storage *open; /* those in use */
-    unsigned trash_next;
-    char spares[SPARES_MAX][NAME_MAX_BYTES]; /* in PLACE_EPHEMERAL */
-    unsigned spare_count;
-    unsigned spare_next;
-};
-
-struct storage {
-    struct storage_host *host;
-    struct storage_id id;
-    char name[NAME_MAX_BYTES];
-    enum place place;
-    int fd;
-    bool was_made;
-    struct storage *next;
-};
-
-static void hex_name(char *ret, const uint8_t *bytes, size_t n)
+void storage_hex_name(char *ret, const uint8_t *bytes, size_t n)
 {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < n; i++) {
@@ -149,7 +124,7 @@ int storage_move_to_trash(int parent_fd, const char *name, int trash_fd, unsigne
     return renameat(parent_fd, name, trash_fd, target) == -1 ? -errno : 0;
 }
 
-static int unit_remove(struct storage_host *host, enum place place, const char *name)
+int storage_unit_remove(struct storage_host *host, enum place place, const char *name)
 {
     return host->backend->remove(host->places[place], name, host->places[PLACE_TRASH],
                                  host->trash_next++);
@@ -203,7 +178,24 @@ static int trash_number_visit(void *context, const char *name)
 static int remove_ephemeral_visit(void *context, const char *name)
 {
     struct storage_host *host = context;
-    (void)unit_remove(host, PLACE_EPHEMERAL, name);
+    (void)storage_unit_remove(host, PLACE_EPHEMERAL, name);
+    return 0;
+}
+
+/* What a killed predecessor had copied in part. */
+static int remove_copy_visit(void *context, const char *name)
+{
+    if (strncmp(name, STORAGE_COPY_PREFIX, strlen(STORAGE_COPY_PREFIX)) == 0) {
+        (void)storage_unit_remove(context, PLACE_STORAGES, name);
+    }
+    return 0;
+}
+
+static int remove_snapshot_copy_visit(void *context, const char *name)
+{
+    if (strncmp(name, STORAGE_COPY_PREFIX, strlen(STORAGE_COPY_PREFIX)) == 0) {
+        (void)storage_unit_remove(context, PLACE_SNAPSHOTS, name);
+    }
     return 0;
 }
 
@@ -213,7 +205,7 @@ static int choose_backend(struct storage_host *host, const struct storage_config
     const struct storage_backend *const all[] = {&storage_backend_project, &storage_backend_btrfs,
                                                  &storage_backend_image};
     struct error each;
-    char why[ERROR_TEXT_MAX] = "";
+    char *why = host->rejected;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (config->backend != 0 && config->backend != all[i]->kind) {
             continue;
@@ -223,7 +215,7 @@ static int choose_backend(struct storage_host *host, const struct storage_config
             return 0;
         }
         size_t used = strlen(why);
-        (void)snprintf(why + used, sizeof why - used, "%s%s: %.300s", used ? "; " : "",
+        (void)snprintf(why + used, sizeof host->rejected - used, "%s%s: %.300s", used ? "; " : "",
                        all[i]->name, each.text);
     }
     return error_set(err, STATUS_FAILED_PRECONDITION, "no way to limit disk usage works: %s", why);
@@ -254,6 +246,8 @@ int storage_host_open(const struct storage_config *config, struct storage_host *
     }
     (void)each_entry(host->places[PLACE_TRASH], trash_number_visit, host);
     (void)each_entry(host->places[PLACE_EPHEMERAL], remove_ephemeral_visit, host);
+    (void)each_entry(host->places[PLACE_STORAGES], remove_copy_visit, host);
+    (void)each_entry(host->places[PLACE_SNAPSHOTS], remove_snapshot_copy_visit, host);
     *ret = host;
     return 0;
 }
@@ -267,7 +261,7 @@ void storage_host_close(struct storage_host *host)
         storage_close(host->open, false);
     }
     for (unsigned i = 0; i < host->spare_count; i++) {
-        (void)unit_remove(host, PLACE_EPHEMERAL, host->spares[i]);
+        (void)storage_unit_remove(host, PLACE_EPHEMERAL, host->spares[i]);
     }
     for (int i = 0; i < PLACES; i++) {
         fd_close(&host->places[i]);
@@ -282,6 +276,16 @@ void storage_host_close(struct storage_host *host)
 enum storage_backend_kind storage_host_backend(const struct storage_host *host)
 {
     return host->backend->kind;
+}
+
+const char *storage_host_backend_name(const struct storage_host *host)
+{
+    return host->backend->name;
+}
+
+const char *storage_host_rejected(const struct storage_host *host)
+{
+    return host->rejected;
 }
 
 int storage_host_trash_fd(const struct storage_host *host)
@@ -344,7 +348,7 @@ static int give_to_user(int fd, uint32_t uid, uint32_t gid)
 /* A unit with the layout of a workspace, owned by the default ids. */
 static int make_spare(struct storage_host *host, char *ret_name)
 {
-    (void)snprintf(ret_name, NAME_MAX_BYTES, "spare-%u", host->spare_next++);
+    (void)snprintf(ret_name, STORAGE_NAME_BYTES, "spare-%u", host->spare_next++);
     int parent = host->places[PLACE_EPHEMERAL];
     int r = host->backend->make(parent, ret_name, 0);
     AUTO_FD int fd = -1;
@@ -355,7 +359,8 @@ static int make_spare(struct storage_host *host, char *ret_name)
 bool storage_pool_fill(struct storage_host *host, unsigned want)
 {
     if (!host->backend->has_spares || host->spare_count >= want ||
-        host->spare_count >= SPARES_MAX || make_spare(host, host->spares[host->spare_count]) < 0) {
+        host->spare_count >= STORAGE_SPARES_MAX ||
+        make_spare(host, host->spares[host->spare_count]) < 0) {
         return false;
     }
     host->spare_count++;
@@ -368,8 +373,8 @@ static int make_unit(struct storage *s, const struct storage_request *request)
     int parent = host->places[s->place];
     int r;
     if (!id_is_none(&request->from)) {
-        char from[NAME_MAX_BYTES];
-        hex_name(from, request->from.bytes, sizeof request->from.bytes);
+        char from[STORAGE_NAME_BYTES];
+        storage_hex_name(from, request->from.bytes, sizeof request->from.bytes);
         r = host->backend->copy(host->places[PLACE_SNAPSHOTS], from, parent, s->name, false);
         return r < 0 ? r : host->backend->open(parent, s->name, &s->fd);
     }
@@ -386,20 +391,24 @@ static int make_unit(struct storage *s, const struct storage_request *request)
     return r < 0 ? r : make_layout(s->fd, request->is_build, request->uid, request->gid);
 }
 
-static bool is_in_use(const struct storage_host *host, const struct storage_id *id)
+bool storage_is_in_use(const struct storage_host *host, const struct storage_id *id)
 {
     for (const struct storage *s = host->open; s; s = s->next) {
         if (memcmp(&s->id, id, sizeof *id) == 0) {
             return true;
         }
     }
-    return false;
+    return storage_is_copied(host, id);
 }
 
 static int open_or_make(struct storage *s, const struct storage_request *request, struct error *err)
 {
     struct storage_host *host = s->host;
     int r = host->backend->open(host->places[s->place], s->name, &s->fd);
+    if (memcmp(&host->copied, &s->id, sizeof s->id) == 0) {
+        memset(&host->copied, 0, sizeof host->copied);
+        s->was_made = true;
+    }
     if (r == -ENOENT) {
         s->was_made = true;
         r = make_unit(s, request);
@@ -421,7 +430,7 @@ static int open_or_make(struct storage *s, const struct storage_request *request
 int storage_open(struct storage_host *host, const struct storage_request *request,
                  struct storage **ret, struct error *err)
 {
-    if (is_in_use(host, &request->id)) {
+    if (storage_is_in_use(host, &request->id)) {
         return error_set(err, STATUS_FAILED_PRECONDITION, "the storage is in use by a sandbox");
     }
     struct storage *s = calloc(1, sizeof *s);
@@ -432,7 +441,7 @@ int storage_open(struct storage_host *host, const struct storage_request *reques
     s->id = request->id;
     s->place = request->is_ephemeral ? PLACE_EPHEMERAL : PLACE_STORAGES;
     s->fd = -1;
-    hex_name(s->name, request->id.bytes, sizeof request->id.bytes);
+    storage_hex_name(s->name, request->id.bytes, sizeof request->id.bytes);
     s->next = host->open;
     host->open = s;
     int r = open_or_make(s, request, err);
@@ -488,22 +497,22 @@ void storage_close(struct storage *storage, bool remove)
     }
     storage_forget(storage);
     if (remove || storage->place == PLACE_EPHEMERAL) {
-        (void)unit_remove(storage->host, storage->place, storage->name);
+        (void)storage_unit_remove(storage->host, storage->place, storage->name);
     }
     free(storage);
 }
 
 int storage_delete(struct storage_host *host, const struct storage_id *id, struct error *err)
 {
-    char name[NAME_MAX_BYTES];
-    hex_name(name, id->bytes, sizeof id->bytes);
-    if (is_in_use(host, id)) {
+    char name[STORAGE_NAME_BYTES];
+    storage_hex_name(name, id->bytes, sizeof id->bytes);
+    if (storage_is_in_use(host, id)) {
         return error_set(err, STATUS_FAILED_PRECONDITION,
                          "storage '%s' is in use by a sandbox: destroy that first", name);
     }
-    int r = unit_remove(host, PLACE_STORAGES, name);
+    int r = storage_unit_remove(host, PLACE_STORAGES, name);
     if (r == -ENOENT) {
-        r = unit_remove(host, PLACE_SNAPSHOTS, name);
+        r = storage_unit_remove(host, PLACE_SNAPSHOTS, name);
     }
     if (r == -ENOENT) {
         return error_set(err, STATUS_NOT_FOUND, "storage '%s' does not exist", name);
@@ -514,11 +523,11 @@ int storage_delete(struct storage_host *host, const struct storage_id *id, struc
 int storage_snapshot(struct storage_host *host, const struct storage_id *from,
                      const struct storage_id *to, struct error *err)
 {
-    char from_name[NAME_MAX_BYTES];
-    char to_name[NAME_MAX_BYTES];
-    hex_name(from_name, from->bytes, sizeof from->bytes);
-    hex_name(to_name, to->bytes, sizeof to->bytes);
-    if (host->backend->copies_at_rest_only && is_in_use(host, from)) {
+    char from_name[STORAGE_NAME_BYTES];
+    char to_name[STORAGE_NAME_BYTES];
+    storage_hex_name(from_name, from->bytes, sizeof from->bytes);
+    storage_hex_name(to_name, to->bytes, sizeof to->bytes);
+    if (host->backend->copies_at_rest_only && storage_is_in_use(host, from)) {
         return error_set(err, STATUS_FAILED_PRECONDITION,
                          "storage '%s' is in use: with %s it can be copied only when its sandbox "
                          "has stopped",
@@ -544,8 +553,8 @@ int storage_commit(struct storage *storage, const struct image_id *image, uint64
                    struct error *err)
 {
     struct storage_host *host = storage->host;
-    char name[NAME_MAX_BYTES];
-    hex_name(name, image->bytes, sizeof image->bytes);
+    char name[STORAGE_NAME_BYTES];
+    storage_hex_name(name, image->bytes, sizeof image->bytes);
     uint64_t limit;
     *ret_bytes = 0;
     (void)host->backend->usage(storage->fd, ret_bytes, &limit);
@@ -565,7 +574,7 @@ int storage_commit(struct storage *storage, const struct image_id *image, uint64
                             name);
     }
     if (r < 0) {
-        (void)unit_remove(host, storage->place, storage->name);
+        (void)storage_unit_remove(host, storage->place, storage->name);
     }
     free(storage);
     return r;
@@ -573,16 +582,16 @@ int storage_commit(struct storage *storage, const struct image_id *image, uint64
 
 bool storage_image_exists(struct storage_host *host, const struct image_id *image)
 {
-    char name[NAME_MAX_BYTES];
-    hex_name(name, image->bytes, sizeof image->bytes);
+    char name[STORAGE_NAME_BYTES];
+    storage_hex_name(name, image->bytes, sizeof image->bytes);
     return faccessat(host->places[PLACE_IMAGES], name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int storage_image_mount(struct storage_host *host, const struct image_id *image, int userns_fd,
                         int *ret, struct error *err)
 {
-    char name[NAME_MAX_BYTES];
-    hex_name(name, image->bytes, sizeof image->bytes);
+    char name[STORAGE_NAME_BYTES];
+    storage_hex_name(name, image->bytes, sizeof image->bytes);
     AUTO_FD int unit = -1;
     int r = host->backend->open(host->places[PLACE_IMAGES], name, &unit);
     if (r == -ENOENT) {
@@ -601,9 +610,9 @@ int storage_image_mount(struct storage_host *host, const struct image_id *image,
 
 int storage_image_delete(struct storage_host *host, const struct image_id *image, struct error *err)
 {
-    char name[NAME_MAX_BYTES];
-    hex_name(name, image->bytes, sizeof image->bytes);
-    int r = unit_remove(host, PLACE_IMAGES, name);
+    char name[STORAGE_NAME_BYTES];
+    storage_hex_name(name, image->bytes, sizeof image->bytes);
+    int r = storage_unit_remove(host, PLACE_IMAGES, name);
     if (r == -ENOENT) {
         return error_set(err, STATUS_NOT_FOUND, "image '%s' does not exist", name);
     }

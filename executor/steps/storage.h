@@ -48,6 +48,10 @@ int storage_host_open(const struct storage_config *config, struct storage_host *
                       struct error *err);
 void storage_host_close(struct storage_host *host); /* NULL is fine */
 enum storage_backend_kind storage_host_backend(const struct storage_host *host);
+const char *storage_host_backend_name(const struct storage_host *host);
+
+/* What the backends that come before it lack; empty when it is the first, or was asked for. */
+const char *storage_host_rejected(const struct storage_host *host);
 
 /* O_PATH-free directory fds for the reaper: trash and images. They stay ours. */
 int storage_host_trash_fd(const struct storage_host *host);
@@ -80,6 +84,27 @@ void storage_close(struct storage *storage, bool remove);
 int storage_delete(struct storage_host *host, const struct storage_id *id, struct error *err);
 int storage_snapshot(struct storage_host *host, const struct storage_id *from,
                      const struct storage_id *to, struct error *err);
+
+/* Whether copies take long here. Then storage_snapshot(), and storage_open() of what does not exist
+ * yet with a `from`, are not to be called: the copy is made first, by a child. */
+bool storage_copies_slowly(const struct storage_host *host);
+bool storage_exists(const struct storage_host *host, const struct storage_id *id,
+                    bool is_ephemeral);
+
+/* A copy in the making; both its ends are in use until it ends. */
+struct storage_copy;
+enum storage_copy_kind {
+    STORAGE_COPY_TO_SNAPSHOT,  /* of a storage */
+    STORAGE_COPY_TO_STORAGE,   /* of a snapshot */
+    STORAGE_COPY_TO_EPHEMERAL, /* of a snapshot */
+};
+int storage_copy_begin(struct storage_host *host, const struct storage_id *from,
+                       const struct storage_id *to, enum storage_copy_kind kind,
+                       struct storage_copy **ret, int *ret_pidfd, struct error *err);
+
+/* When the pidfd says that the child has ended: puts the copy in place, or removes what there is of
+ * it. The copy is freed; the pidfd is the caller's. */
+int storage_copy_end(struct storage_copy *copy, struct error *err);
 
 /* Makes the storage's out/rootfs an image. The storage is closed and gone then, also on failure. */
 int storage_commit(struct storage *storage, const struct image_id *image, uint64_t *ret_bytes,

@@ -251,6 +251,88 @@ START_TEST(used_up_descriptors_are_a_refusal_and_not_the_end)
 }
 END_TEST
 
+struct answer {
+    bool is_there;
+    int status;
+    bool storage_was_made;
+};
+
+static void on_answer(void *context, const struct executor_reply *reply)
+{
+    struct answer *a = context;
+    a->is_there = true;
+    a->status = reply->err.status;
+    a->storage_was_made = reply->created.storage_was_made;
+}
+
+/* How many small questions are answered before a large one is. */
+static unsigned ask_until(const struct answer *answer)
+{
+    struct executor_digest image = {{1}};
+    struct error err;
+    unsigned count = 0;
+    while (!answer->is_there && count < 100000) {
+        world_reply_ok(
+            world, executor_image_exists(world->client, &image, world_callback(world), &err), &err);
+        count++;
+    }
+    return count;
+}
+
+/* Where the file system shares no blocks, a snapshot takes as long as the sandbox has written. */
+START_TEST(a_copy_of_much_data_holds_up_nobody)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    char text[64];
+    if (access("/sbin/mkfs.ext4", X_OK) != 0) {
+        return;
+    }
+    world_write_config(world, "quota_backend = image\n");
+    restart_daemon(0);
+    struct executor_digest before = world->image;
+    world_import_image(world, "true", &world->image);
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    spec.storage_is_ephemeral = false;
+    spec.limits.disk_bytes = UINT64_C(512) << 20;
+    world_create(world, &spec);
+    (void)world_run_script(world, &spec,
+                           "cat /dev/urandom | head -c 200000000 > /workspace/big; sync", 1000,
+                           text, sizeof text);
+    world_reply_ok(
+        world,
+        executor_sandbox_destroy(world->client, &spec.id, false, world_callback(world), &err),
+        &err);
+    struct executor_uuid snapshot = world_new_uuid();
+    struct answer copied = {0};
+    ck_assert_int_eq(executor_storage_snapshot(world->client, &spec.storage, &snapshot,
+                                               (struct executor_callback){on_answer, &copied},
+                                               &err),
+                     0);
+    ck_assert_uint_gt(ask_until(&copied), 5);
+    ck_assert_int_eq(copied.status, 0);
+    struct executor_sandbox_spec other = spec;
+    other.id = world_new_uuid();
+    other.storage = world_new_uuid();
+    other.storage_from = snapshot;
+    struct answer created = {0};
+    ck_assert_int_eq(executor_sandbox_create(world->client, &other,
+                                             (struct executor_callback){on_answer, &created}, &err),
+                     0);
+    ck_assert_uint_gt(ask_until(&created), 5);
+    ck_assert_int_eq(created.status, 0);
+    ck_assert(created.storage_was_made);
+    check_outcome(&other, "wc -c < /workspace/big", 1000, "200000000\n");
+    world_destroy(world, &other);
+    world_reply_ok(world,
+                   executor_storage_delete(world->client, &snapshot, world_callback(world), &err),
+                   &err);
+    world_write_config(world, "");
+    restart_daemon(0);
+    world->image = before;
+}
+END_TEST
+
 Suite *suite_attacks(void)
 {
     Suite *s = suite_create("executor attacks");
@@ -264,6 +346,7 @@ Suite *suite_attacks(void)
     tcase_add_test(t, others_are_answered_while_a_large_tree_dies);
     tcase_add_test(t, a_kill_is_answered_when_the_large_tree_is_dead);
     tcase_add_test(t, a_link_in_a_storage_is_not_followed);
+    tcase_add_test(t, a_copy_of_much_data_holds_up_nobody);
     tcase_add_test(t, used_up_descriptors_are_a_refusal_and_not_the_end);
     suite_add_tcase(s, t);
     return s;

@@ -128,6 +128,7 @@ void world_connect_client(struct world *w)
     struct error err;
     const struct executor_client_events events = {on_exited, on_gone, NULL, w};
     int r = -1;
+    w->exit_count = 0; /* a new daemon counts its runs from one again */
     for (int i = 0; i < 300 && r < 0; i++) {
         r = executor_client_connect(w->socket, 2000, &events, &w->client, &err);
         if (r < 0) {
