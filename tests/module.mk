@@ -14,6 +14,7 @@ UNIT_SYSTEM_LIBS_gateway := $(GATEWAY_LIBS) $(POLICY_LIBS)
 include tests/edge.mk
 include tests/data.mk
 include tests/bench.mk
+include tests/bench/policy/module.mk
 
 # A runner is made of test_*.c, each of which defines `Suite *suite_<file name without test_>(void)`.
 define UNIT_RULES
@@ -56,6 +57,8 @@ check-all: $(OUT)/tests/tools/probe
 		"edge-asan=$(MAKE) --no-print-directory -j2 BUILD=asan check-edge" \
 		"fuzz-corpora=$(MAKE) --no-print-directory -j2 BUILD=fuzz fuzz-replay" \
 		"system=tests/system/run.sh" \
+		"faults=tests/system/run.sh faults" \
+		"system-asan=$(MAKE) --no-print-directory -j2 BUILD=asan all && BUILD=asan tests/system/run.sh exec errors policy cli" \
 		"seed=tests/system/seed.sh"
 .PHONY: check-all
 

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 action=${1:-}
 folder=${2:-}
-out=build/${BUILD:-release}
+out=build/${BUILD:-release} # of both daemons and the clients; what runs inside sandboxes is never sanitized
 gateway_uid=${GATEWAY_UID:-57943}
 registry_port=${REGISTRY_PORT:-5077}
 
@@ -57,7 +57,8 @@ write_config() {
     cat >"$folder/executor.conf" <<CONF
 state_dir = $folder/executor
 runtime_dir = $folder/run
-tools_dir = $PWD/$out/sandbox-tools
+tools_dir = $PWD/build/release/sandbox-tools
+launcher_path = $PWD/build/release/cordium-launcher
 instance = $instance
 gateway_uid = $gateway_uid
 pool_mebibytes = ${POOL_MEBIBYTES:-49152}

@@ -1,9 +1,12 @@
 #!/bin/bash
 # Starts a platform of its own, runs the system tests on it with the real SDK, takes it down.
 #   run.sh [TEST-FILE...]        KEEP=1 leaves the platform running
+# BUILD=asan or ubsan: with daemons and clients of that variant; each of their reports is a failure.
 set -u
 cd "$(dirname "$0")/../.."
+export BUILD=${BUILD:-release}
 folder=build/check/platform
+[ "$BUILD" = release ] || folder=$folder-$BUILD
 python=build/venv/bin/python
 tests=${*:-daemons auth exec build policy errors cli probe audit}
 if [ "$(id -u)" != 0 ]; then
@@ -12,6 +15,11 @@ if [ "$(id -u)" != 0 ]; then
     exit 0
 fi
 mkdir -p build/check
+reports=$PWD/build/check/reports-$BUILD
+rm -rf "$reports"
+mkdir -m 1777 "$reports" # the gateway is another user
+export ASAN_OPTIONS=log_path=$reports/asan UBSAN_OPTIONS=log_path=$reports/ubsan:print_stacktrace=1
+export LSAN_OPTIONS=suppressions=$PWD/tests/system/leaks.supp:print_suppressions=0
 export REGISTRY_PORT=${REGISTRY_PORT:-5078} GATEWAY_PORT=0 POOL_MEBIBYTES=16384
 [ "${KEEP:-0}" = 1 ] || tests/demo/platform.sh down $folder
 tests/demo/base-image.sh build/base && tests/demo/platform.sh up $folder &&
@@ -29,4 +37,11 @@ if [ "${KEEP:-0}" != 1 ]; then
     [ $status = 0 ] || { echo "== logs"; tail -n 30 $folder/executor.log $folder/gateway.log; }
     tests/demo/platform.sh down $folder || status=1
 fi
+for report in "$reports"/*; do
+    [ -e "$report" ] || break
+    echo "== $report"
+    head -n 60 "$report"
+    echo "0 passed, 1 failed"
+    status=1
+done
 exit $status

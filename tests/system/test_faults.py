@@ -8,7 +8,7 @@ import threading
 import time
 
 import fixture
-from cordium import CordiumError
+from cordium import AccessToken, Cordium, CordiumError
 from daemons import (
     Daemons,
     audit_path,
@@ -17,16 +17,29 @@ from daemons import (
     processes,
     tell,
 )
+from h2.exceptions import ProtocolError
 from harness import eventually, expect_code, main, test
 
 RESTARTED = "The gateway was restarted while the workspace was running"
 EXECUTOR_RESTARTED = "The executor was restarted"
 POOLED_CGROUPS_MAX = 1 + 64 * (1 + 4)  # sandboxes' groups that wait for the next, with their runs'
-CLIENT_ERRORS = (CordiumError, OSError, EOFError)
+CLIENT_ERRORS = (CordiumError, OSError, EOFError, ProtocolError)
+
+
+_access = {}
 
 
 def worker(platform):
-    return platform.sdk(fixture.ensure(platform)["worker"])
+    """A client with a session that all share: a User may have 128 of them."""
+    if not _access:
+        _access["token"] = platform.access_token(fixture.ensure(platform)["worker"])
+    return Cordium(
+        "localhost",
+        auth=AccessToken(_access["token"]),
+        host=platform.host,
+        port=platform.port,
+        ssl_context_factory=platform.ssl_context,
+    )
 
 
 def settle(daemons, before, what):
@@ -66,7 +79,7 @@ class Load:
     def __init__(self, platform, threads=4):
         self.platform = platform
         self.is_over = threading.Event()
-        self.execs = self.starts = self.errors = 0
+        self.execs = self.starts = 0
         self.wrong = []
         self.lock = threading.Lock()
         self.threads = [threading.Thread(target=self.work, args=(i,)) for i in range(threads)]
@@ -89,8 +102,6 @@ class Load:
                     while not self.is_over.is_set():
                         self.round(client, number)
             except CLIENT_ERRORS:
-                with self.lock:
-                    self.errors += 1
                 time.sleep(0.02)
             except Exception as error:  # anything else is a fault of ours or of the SDK
                 self.wrong.append(repr(error))
@@ -343,14 +354,17 @@ class Box:
         return self
 
     def __exit__(self, *_):
-        self.box.delete()
+        # Not by the same connection: grpclib never opens the window again for what was not read.
+        with worker(self.platform) as client:
+            client.workspaces.get(self.box.name).delete()
         self.client.__exit__(None, None, None)
 
     def memory(self):
         return {n: self.daemons.resident_kilobytes(n) for n in ("gateway", "executor")}
 
-    def growth(self, name):
-        return self.daemons.resident_kilobytes(name) - self.kilobytes[name]
+    def check_growth(self, name, most_kilobytes):
+        grown = self.daemons.resident_kilobytes(name) - self.kilobytes[name]
+        assert self.daemons.keeps_freed or grown < most_kilobytes, f"{name} grew by {grown} kB"
 
     def check_others(self):
         """By a connection of their own: the window of this one may be shut by what is not read."""
@@ -372,8 +386,7 @@ def output_that_nobody_reads_waits_in_the_program(platform):
             own.box.exec_stream("cat /dev/zero", timeout=60, max_buffer_bytes=1) for _ in range(20)
         ]
         time.sleep(3)
-        grown = own.growth("gateway")
-        assert grown < 20 * 1024, f"{grown} kB for 20 streams that nobody reads"
+        own.check_growth("gateway", 20 * 1024)
         own.check_others()
         for session in sessions:
             session.close()
@@ -388,8 +401,7 @@ def input_that_nobody_reads_waits_in_the_client(platform):
         writer.start()
         time.sleep(3)
         assert writer.is_alive(), "64 MiB went somewhere"
-        grown = own.growth("gateway")
-        assert grown < 20 * 1024, f"{grown} kB for one stream"
+        own.check_growth("gateway", 20 * 1024)
         own.check_others()
         session.close()
         writer.join(10)
@@ -434,7 +446,7 @@ def a_thousand_cancelled_commands_leave_nothing(platform):
         assert eventually(lambda: processes(marker) == [], 20), processes(marker)
         own.check_fds()
         for name in ("gateway", "executor"):
-            assert own.growth(name) < 4096, f"{name} grew by {own.growth(name)} kB"
+            own.check_growth(name, 4096)
         assert own.box.exec("echo alive").stdout == "alive\n"
 
 
