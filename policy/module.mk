@@ -16,3 +16,12 @@ PROGRAMS += $(OUT)/celc
 
 $(OUT)/tests/fuzz/fuzz_cel: $(OUT)/tests/fuzz/fuzz_cel.o $(OUT)/libpolicy.a
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(POLICY_LIBS) -o $@
+
+# The exports against the public headers; makes $(OUT)/embed/libpolicy.a, where the rest is local.
+symbols: $(OUT)/libpolicy.a
+	@tests/symbols.sh $(OUT) $(OUT)/libpolicy.a
+
+# A copy of this folder alone, with PCRE2 and without.
+policy-alone:
+	@tests/policy_alone.sh
+.PHONY: symbols policy-alone

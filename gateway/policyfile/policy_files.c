@@ -185,7 +185,9 @@ static enum store_kind kind_of(struct policy_files *files, const struct policy_d
         return found;
     }
     const struct tree_node *spec = tree_member(document->tree, "spec");
-    bool is_policy = tree_member(spec, "rules") || tree_member(spec, "authorization");
+    const struct tree_node *authorization = tree_member(spec, "authorization");
+    bool is_policy = tree_member(spec, "rules") || tree_member(authorization, "policies") ||
+                     tree_member(authorization, "inlinePolicies");
     /* Files for other commands: `create -f` takes a spec without a kind. */
     bool is_other = (version.len > 0 && !is_core) || str_is(kind, "PolicyTest") ||
                     store_kind_from(STR("cordium/v1"), kind) || (!node && !is_policy);
