@@ -21,11 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "executor/doctor.h"
 #include "executor/executor.h"
 #include "executor/proc/fd.h"
 #include "executor/proc/log.h"
 #include "executor/reaper.h"
 #include "executor/self_check.h"
+#include "executor/steps/storage_backend.h"
 
 enum {
     EVENTS_PER_ROUND = 64,
@@ -337,12 +339,11 @@ static void executor_close(struct executor *ex)
     free_pending(ex);
 }
 
-static int serve(const struct config *config)
+static struct executor *executor_new(const struct config *config)
 {
-    struct error err;
     struct executor *ex = calloc(1, sizeof *ex);
     if (!ex) {
-        return 1;
+        return NULL;
     }
     ex->config = config;
     ex->lock_fd = -1;
@@ -352,39 +353,107 @@ static int serve(const struct config *config)
     ex->launchers[0].source.fd = -1;
     ex->launchers[1].source.fd = -1;
     ex->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    int r = executor_open(ex, &err);
-    if (r < 0) {
-        log_error("cordium-executor does not serve: %s", err.text);
-    } else {
-        log_info("cordium-executor serves: cgroup %s, storage backend %d, network %s",
-                 cgroup_host_is_v2(ex->cgroups) ? "v2" : "v1",
-                 (int)storage_host_backend(ex->storages), ex->network ? "on" : "off");
-        executor_loop(ex);
-        log_info("cordium-executor stops");
-    }
+    return ex;
+}
+
+static void executor_free(struct executor *ex)
+{
     executor_close(ex);
     fd_close(&ex->poll_fd);
     fd_close(&ex->lock_fd);
     free(ex);
+}
+
+static int serve(const struct config *config)
+{
+    struct error err;
+    struct executor *ex = executor_new(config);
+    if (!ex) {
+        return 1;
+    }
+    int r = executor_open(ex, &err);
+    if (r < 0) {
+        log_error("cordium-executor does not serve: %s", err.text);
+    } else {
+        log_info("cordium-executor serves: cgroup %s, disk limits by %s, network %s",
+                 cgroup_host_is_v2(ex->cgroups) ? "v2" : "v1",
+                 storage_host_backend_name(ex->storages), ex->network ? "on" : "off");
+        executor_loop(ex);
+        log_info("cordium-executor stops");
+    }
+    executor_free(ex);
+    return r < 0 ? 1 : 0;
+}
+
+static void remove_trial(const char *parent, bool was_there, const char *path)
+{
+    const char *const argv[] = {"rm", "-rf", "--one-file-system", path, NULL};
+    (void)storage_run_program(argv);
+    if (!was_there) {
+        (void)rmdir(parent);
+    }
+}
+
+/* Opens everything as for serving, with a name and directories of its own, so that it may run
+ * beside an executor that serves, and takes it all away again. */
+static int check_host(const struct config *config)
+{
+    enum { TRIAL_POOL_BYTES = 1 << 30 };
+    char state[2100], run[2100], instance[33];
+    struct config trial = *config;
+    struct error err;
+    bool has_state = access(config->state_dir, F_OK) == 0;
+    bool has_run = access(config->runtime_dir, F_OK) == 0;
+    (void)snprintf(state, sizeof state, "%s/check-%d", config->state_dir, getpid());
+    (void)snprintf(run, sizeof run, "%s/check-%d", config->runtime_dir, getpid());
+    (void)snprintf(instance, sizeof instance, "check-%d", getpid());
+    trial.state_dir = state;
+    trial.runtime_dir = run;
+    trial.instance = instance;
+    if (trial.pool_bytes > TRIAL_POOL_BYTES) {
+        trial.pool_bytes = TRIAL_POOL_BYTES;
+    }
+    doctor_print_host(stdout, config);
+    struct executor *ex = executor_new(&trial);
+    int r = ex ? executor_open(ex, &err) : error_set(&err, STATUS_RESOURCE_EXHAUSTED, "no memory");
+    if (r < 0) {
+        doctor_print_refusal(stdout, &err);
+    } else {
+        doctor_print_choices(stdout, ex);
+    }
+    if (ex) {
+        executor_free(ex);
+    }
+    remove_trial(config->state_dir, has_state, state);
+    remove_trial(config->runtime_dir, has_run, run);
     return r < 0 ? 1 : 0;
 }
 
 static void print_usage(FILE *to)
 {
-    (void)fputs("Usage: cordium-executor --config FILE\n"
+    (void)fputs("Usage: cordium-executor [--check] --config FILE\n"
                 "\n"
                 "The privileged half of the sandbox platform. Runs as root; serves the gateway\n"
-                "whose uid the config names. See executor/README.md for the config's keys.\n",
+                "whose uid the config names. See executor/README.md for the config's keys.\n"
+                "--check tells the state of the host, with remedies, and whether it could serve\n"
+                "(exit code 0 or 1); it disturbs no executor that serves.\n",
                 to);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"check", no_argument, NULL, 'k'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     const char *path = NULL;
+    bool is_check = false;
     int c;
     while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+        if (c == 'k') {
+            is_check = true;
+            continue;
+        }
         if (c == 'h') {
             print_usage(stdout);
             return 0;
@@ -413,7 +482,7 @@ int main(int argc, char **argv)
         log_error("cordium-executor: %s", err.text);
         return 1;
     }
-    int status = serve(&config);
+    int status = is_check ? check_host(&config) : serve(&config);
     arena_free(&arena);
     return status;
 }

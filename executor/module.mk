@@ -38,6 +38,7 @@ $(OUT)/executor_probe: $(OUT)/tests/tools/executor_probe.o $(OUT)/libexecutor_cl
 # The live tests start the daemon of their own build variant.
 $(OUT)/tests/unit/executor/world.o: CPPFLAGS += -DEXECUTOR_PROGRAM='"$(OUT)/cordium-executor"' -DATTACK_PROGRAM='"$(OUT)/tests/tools/attack"'
 $(OUT)/tests/unit/executor/test_sandbox.o: CPPFLAGS += -DEXECUTOR_PROGRAM='"$(OUT)/cordium-executor"'
+$(OUT)/tests/unit/executor/test_doctor.o: CPPFLAGS += -DEXECUTOR_PROGRAM='"$(OUT)/cordium-executor"'
 unit-executor: $(OUT)/cordium-executor build/release/cordium-launcher $(OUT)/tests/tools/attack
 
 # What runs inside a sandbox to break out; static, for images without a libc.

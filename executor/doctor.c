@@ -1,0 +1,259 @@
+#include "executor/doctor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "executor/proc/fd.h"
+#include "executor/steps/cgroup_mounts.h"
+
+/* A PROBLEM is worth a look, but the trial start decides whether it matters here. */
+enum finding { FINE, NOTE, PROBLEM };
+
+static void line(FILE *to, enum finding finding, const char *what, const char *text)
+{
+    static const char *const words[] = {"ok", "note", "PROBLEM"};
+    (void)fprintf(to, "%-8s %-16s %s\n", words[finding], what, text);
+}
+
+static bool read_line(const char *path, char *ret, size_t size)
+{
+    if (fd_read_file(AT_FDCWD, path, ret, size) < 0) {
+        return false;
+    }
+    ret[strcspn(ret, "\n")] = '\0';
+    return true;
+}
+
+static void print_kernel(FILE *to)
+{
+    enum { MAJOR_MIN = 5, MINOR_MIN = 19 }; /* overlay on idmapped layers */
+    struct utsname name;
+    char text[256];
+    unsigned major = 0, minor = 0;
+    if (uname(&name) == -1 || sscanf(name.release, "%u.%u", &major, &minor) != 2) {
+        line(to, PROBLEM, "kernel", "its version cannot be read");
+        return;
+    }
+    bool is_new = major > MAJOR_MIN || (major == MAJOR_MIN && minor >= MINOR_MIN);
+    (void)snprintf(text, sizeof text, "%.80s %.80s %.40s%s", name.sysname, name.release,
+                   name.machine, is_new ? "" : ": needs 5.19 or newer");
+    line(to, is_new && strcmp(name.machine, "x86_64") == 0 ? FINE : PROBLEM, "kernel", text);
+}
+
+static void print_user_namespaces(FILE *to)
+{
+    char max[32] = "", text[256];
+    if (!read_line("/proc/sys/user/max_user_namespaces", max, sizeof max)) {
+        line(to, PROBLEM, "user namespaces", "this kernel has none (CONFIG_USER_NS)");
+        return;
+    }
+    bool is_off = strcmp(max, "0") == 0;
+    (void)snprintf(text, sizeof text, "user.max_user_namespaces is %s%s", max,
+                   is_off ? ": sysctl -w user.max_user_namespaces=65536" : "");
+    line(to, is_off ? PROBLEM : FINE, "user namespaces", text);
+    char value[8];
+    if (read_line("/proc/sys/kernel/unprivileged_userns_clone", value, sizeof value) &&
+        value[0] == '0') {
+        line(to, NOTE, "user namespaces", "unprivileged ones are off: no matter, root makes ours");
+    }
+}
+
+static void print_security_modules(FILE *to)
+{
+    char text[256];
+    if (read_line("/sys/kernel/security/lsm", text, sizeof text)) {
+        line(to, FINE, "security modules", text);
+    } else {
+        line(to, NOTE, "security modules", "unknown: securityfs is not mounted");
+    }
+    char value[8];
+    if (read_line("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", value, sizeof value)) {
+        line(to, NOTE, "AppArmor",
+             value[0] == '0'
+                 ? "does not restrict user namespaces"
+                 : "restricts unprivileged user namespaces: no matter, root makes ours");
+    }
+}
+
+static void print_cgroups(FILE *to)
+{
+    char mounts[CGROUP_HIERARCHIES][CGROUP_MOUNT_MAX];
+    bool is_v2;
+    struct error err;
+    char text[1200];
+    if (cgroup_mounts_find("/proc/self/mounts", mounts, &is_v2, &err) < 0) {
+        line(to, PROBLEM, "cgroups", err.text);
+        return;
+    }
+    if (is_v2) {
+        (void)snprintf(text, sizeof text, "v2 at %s", mounts[0]);
+    } else {
+        (void)snprintf(text, sizeof text, "v1: memory at %s, pids at %s, cpu at %s",
+                       mounts[CGROUP_MEMORY], mounts[CGROUP_PIDS], mounts[CGROUP_CPU]);
+    }
+    line(to, FINE, "cgroups", text);
+}
+
+static const char *file_system_name(long type)
+{
+    static const struct {
+        long type;
+        const char *name;
+    } names[] = {{0xEF53, "ext4"},          {0x58465342, "xfs"},     {0x9123683E, "btrfs"},
+                 {0x01021994, "tmpfs"},     {0x794C7630, "overlay"}, {0x2FC12FC1, "zfs"},
+                 {0x6969, "a network disk"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (names[i].type == type) {
+            return names[i].name;
+        }
+    }
+    return "another file system";
+}
+
+static void print_state(FILE *to, const struct config *config)
+{
+    struct statfs fs;
+    char text[2400], path[2048];
+    (void)snprintf(path, sizeof path, "%s", config->state_dir);
+    /* It need not exist yet: the nearest parent tells where it will be. */
+    while (statfs(path, &fs) == -1 && strrchr(path, '/') != path) {
+        *strrchr(path, '/') = '\0';
+    }
+    if (statfs(strrchr(path, '/') == path && access(path, F_OK) == -1 ? "/" : path, &fs) == -1) {
+        line(to, PROBLEM, "state_dir", strerror(errno));
+        return;
+    }
+    unsigned long long free_mib = (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_bsize;
+    (void)snprintf(text, sizeof text, "%s is on %s with %llu MiB free", config->state_dir,
+                   file_system_name((long)fs.f_type), free_mib >> 20);
+    line(to, FINE, "state_dir", text);
+}
+
+static void print_loop_devices(FILE *to)
+{
+    if (access("/dev/loop-control", R_OK | W_OK) == 0) {
+        line(to, FINE, "loop devices", "/dev/loop-control");
+    } else {
+        line(to, PROBLEM, "loop devices",
+             "no /dev/loop-control (modprobe loop): disk limits then need project quota");
+    }
+}
+
+static bool has_program(const char *name)
+{
+    static const char *const places[] = {"/usr/sbin", "/usr/bin", "/sbin", "/bin"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "%s/%s", places[i], name);
+        if (access(path, X_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_programs(FILE *to)
+{
+    static const char *const programs[][2] = {
+        {"mkfs.btrfs", "mkfs.btrfs is missing (apt install btrfs-progs): no btrfs pool"},
+        {"mkfs.ext4", "mkfs.ext4 is missing (apt install e2fsprogs): no ext4 images"}};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        bool is_there = has_program(programs[i][0]);
+        line(to, is_there ? FINE : NOTE, "programs", programs[i][is_there ? 0 : 1]);
+    }
+}
+
+/* Host ids that somebody else gives out too would make a stranger the owner of a sandbox's process.
+ */
+static bool find_overlap(const char *path, uint64_t first, uint64_t end, char *ret, size_t size)
+{
+    char row[512];
+    FILE *f = fopen(path, "re");
+    bool found = false;
+    while (f && !found && fgets(row, sizeof row, f)) {
+        char owner[64];
+        unsigned long long begin, count;
+        found = sscanf(row, "%63[^:]:%llu:%llu", owner, &begin, &count) == 3 && begin < end &&
+                begin + count > first;
+        if (found) {
+            (void)snprintf(ret, size, "%s gives %s ids from %llu to %llu: choose another uid_base",
+                           path, owner, begin, begin + count - 1);
+        }
+    }
+    if (f) {
+        (void)fclose(f);
+    }
+    return found;
+}
+
+static void print_ids(FILE *to, const struct config *config)
+{
+    char text[256];
+    uint64_t first = config->uid_base;
+    uint64_t end = first + (uint64_t)config->uid_ranges * NS_IDS_PER_RANGE;
+    if (find_overlap("/etc/subuid", first, end, text, sizeof text) ||
+        find_overlap("/etc/subgid", first, end, text, sizeof text)) {
+        line(to, PROBLEM, "ids", text);
+    } else {
+        (void)snprintf(text, sizeof text, "%u ranges, host ids %llu to %llu", config->uid_ranges,
+                       (unsigned long long)first, (unsigned long long)end - 1);
+        line(to, FINE, "ids", text);
+    }
+    const struct passwd *user = getpwuid(config->gateway_uid);
+    (void)snprintf(text, sizeof text, "uid %u (%s)", config->gateway_uid,
+                   user ? user->pw_name : "no name in passwd");
+    line(to, config->gateway_uid == 0 ? NOTE : FINE, "gateway", text);
+}
+
+static void print_network(FILE *to, const struct config *config)
+{
+    char forward[8] = "?";
+    if (!config->network) {
+        line(to, NOTE, "network", "off by the config (network = false)");
+        return;
+    }
+    (void)read_line("/proc/sys/net/ipv4/ip_forward", forward, sizeof forward);
+    line(to, FINE, "network",
+         forward[0] == '1' ? "the host forwards IPv4 already"
+                           : "the host does not forward IPv4: turned on while serving, for "
+                             "sandboxes alone");
+}
+
+void doctor_print_host(FILE *to, const struct config *config)
+{
+    print_kernel(to);
+    print_user_namespaces(to);
+    print_security_modules(to);
+    print_cgroups(to);
+    print_state(to, config);
+    print_loop_devices(to);
+    print_programs(to);
+    print_ids(to, config);
+    print_network(to, config);
+}
+
+void doctor_print_choices(FILE *to, const struct executor *ex)
+{
+    char text[ERROR_TEXT_MAX + 128];
+    const char *rejected = storage_host_rejected(ex->storages);
+    line(to, FINE, "cgroup limits", cgroup_host_is_v2(ex->cgroups) ? "v2" : "v1");
+    (void)snprintf(text, sizeof text, "%s (%s%s)", storage_host_backend_name(ex->storages),
+                   rejected[0]                      ? "not "
+                   : ex->config->quota_backend != 0 ? "as the config asks"
+                                                    : "the best there is",
+                   rejected);
+    line(to, FINE, "disk limits", text);
+    line(to, FINE, "nftables", ex->network ? "table and rules are taken" : "not used");
+    line(to, FINE, "trial start", "each layer was put in force once: it can serve");
+}
+
+void doctor_print_refusal(FILE *to, const struct error *err)
+{
+    line(to, PROBLEM, "trial start", err->text);
+}
