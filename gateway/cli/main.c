@@ -13,10 +13,9 @@ static const struct command *const groups[] = {
 };
 
 /* The summary ends where details for --help begin. */
-static void print_command(FILE *to, const char *program, const struct command *c)
+static void print_command(FILE *to, const struct command *c)
 {
-    fprintf(to, "  %s%s%-18s %.*s\n", program, program[0] ? " " : "", c->name,
-            (int)strcspn(c->summary, "\v"), c->summary);
+    fprintf(to, "  %-18s %.*s\n", c->name, (int)strcspn(c->summary, "\v"), c->summary);
 }
 
 static void print_commands(FILE *to, const char *program)
@@ -24,7 +23,7 @@ static void print_commands(FILE *to, const char *program)
     fprintf(to, "Usage: %s COMMAND [OPTION...]\n\nCommands:\n", program);
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
         for (const struct command *c = groups[g]; c->name; c++) {
-            print_command(to, "", c);
+            print_command(to, c);
         }
     }
     fprintf(to,
@@ -58,7 +57,10 @@ static bool print_family(FILE *to, const char *program, const char *first)
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
         for (const struct command *c = groups[g]; c->name; c++) {
             if (strncmp(c->name, first, len) == 0 && c->name[len] == ' ') {
-                print_command(to, program, c);
+                if (!found) {
+                    fprintf(to, "Usage: %s %s COMMAND [OPTION...]\n\nCommands:\n", program, first);
+                }
+                print_command(to, c);
                 found = true;
             }
         }

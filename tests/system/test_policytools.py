@@ -45,7 +45,7 @@ def files_are_checked_without_a_server(platform):
     assert done.returncode == 0, done.stdout + done.stderr
     done = platform.cli("policy", "check", "-", stdin=NO_LISTS.replace("ctx.user", "ctx.usr"))
     assert done.returncode == 1, done.stdout
-    assert "-:10:66: error: ctx.usr does not exist; did you mean ctx.user? [ctx-unknown]" in done.stdout, done.stdout
+    assert "-:10:61: error: ctx.usr does not exist; did you mean ctx.user? [ctx-unknown]" in done.stdout, done.stdout
     caret = done.stdout.splitlines()[2]
     source = done.stdout.splitlines()[1]
     assert caret.index("^") == source.index("ctx.usr"), done.stdout
