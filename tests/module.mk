@@ -50,6 +50,9 @@ check-all: $(OUT)/tests/tools/probe
 		$(foreach v,$(VARIANTS_CHECKED),$(foreach c,$(UNIT_COMPONENTS),"unit-$(c)-$(v)=$(MAKE) --no-print-directory -j2 BUILD=$(v) unit-$(c)")) \
 		"conformance=$(MAKE) --no-print-directory conformance" \
 		"conformance-asan=$(MAKE) --no-print-directory -j2 BUILD=asan conformance" \
+		"symbols=$(MAKE) --no-print-directory symbols" \
+		"policy-alone=$(MAKE) --no-print-directory policy-alone" \
+		"policies=$(MAKE) --no-print-directory check-policies" \
 		"codec=$(MAKE) --no-print-directory check-codec" \
 		"schema=$(MAKE) --no-print-directory check-schema PYTHON=build/venv/bin/python" \
 		"edge=$(MAKE) --no-print-directory check-edge" \
@@ -61,6 +64,13 @@ check-all: $(OUT)/tests/tools/probe
 		"system-asan=$(MAKE) --no-print-directory -j2 BUILD=asan all && BUILD=asan tests/system/run.sh exec errors policy cli" \
 		"seed=tests/system/seed.sh"
 .PHONY: check-all
+
+# The policies that come with the product: nothing wrong, and each rule decides one of their tests.
+check-policies: $(OUT)/cordium
+	$(OUT)/cordium policy check --strict testdata/policies
+	$(OUT)/cordium policy check --strict testdata/seed
+	$(OUT)/cordium policy test --strict testdata/policies/tests
+.PHONY: check-policies
 
 # Every fuzz target's corpus, replayed once.
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
