@@ -166,6 +166,30 @@ START_TEST(a_kill_is_answered_when_the_large_tree_is_dead)
 }
 END_TEST
 
+/* A kill that comes before init has forked finds nobody: it must hold for who comes then. */
+START_TEST(a_kill_right_after_the_start_is_not_lost)
+{
+    SKIP_WITHOUT_WORLD();
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    struct error err;
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[3] = {null_fd, null_fd, null_fd};
+    spec.limits.cpu_millicores = 20; /* and all of it for others than init */
+    world_create(world, &spec);
+    (void)world_start(world, &spec, "while :; do :; done", 1000, 0, fds);
+    usleep(300000);
+    for (int i = 0; i < 5; i++) {
+        uint64_t run = world_start(world, &spec, "sleep 100", 1000, 0, fds);
+        world_reply_ok(
+            world,
+            executor_run_kill(world->client, run, EXECUTOR_KILL_ASKED, world_callback(world), &err),
+            &err);
+        ck_assert(world_wait_exit(world, run).killed_by_us);
+    }
+    world_destroy(world, &spec);
+}
+END_TEST
+
 START_TEST(a_link_in_a_storage_is_not_followed)
 {
     SKIP_WITHOUT_WORLD();
@@ -345,6 +369,7 @@ Suite *suite_attacks(void)
     tcase_add_test(t, inotify_instances_are_not_taken_from_the_neighbours);
     tcase_add_test(t, others_are_answered_while_a_large_tree_dies);
     tcase_add_test(t, a_kill_is_answered_when_the_large_tree_is_dead);
+    tcase_add_test(t, a_kill_right_after_the_start_is_not_lost);
     tcase_add_test(t, a_link_in_a_storage_is_not_followed);
     tcase_add_test(t, a_copy_of_much_data_holds_up_nobody);
     tcase_add_test(t, used_up_descriptors_are_a_refusal_and_not_the_end);
