@@ -108,6 +108,8 @@ struct ast_vec {
 
 struct policy_env;
 
+enum { COMPILE_CHAINS_MAX = 64 };
+
 /* One compilation. The first error sets `status` and *err; later ones change nothing. */
 struct compile {
     const struct policy_env *env;
@@ -117,6 +119,9 @@ struct compile {
     int status; /* 0 or negative enum status */
     uint32_t locals_count;
     struct type_context types;
+    struct node *chains[COMPILE_CHAINS_MAX]; /* selections from variables, for plan.c */
+    uint32_t chain_count;
+    uint32_t memo_count; /* places where evaluations remember what they found */
 };
 
 /* Records an error at a byte offset, with the line and a caret. Return NULL / the status. */

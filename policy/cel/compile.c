@@ -219,6 +219,7 @@ static int compile(const struct policy_env *env, struct str text, struct arena *
         .locals_count = c.locals_count,
         .env = env,
     };
+    program->memo_count = c.memo_count;
     if (!program->root) {
         return c.status;
     }

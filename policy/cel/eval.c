@@ -361,18 +361,16 @@ struct policy_value run_in_name(struct eval *e, const struct node *n)
 {
     const struct policy_value *name = &n->a->value;
     struct policy_value container = eval_node(e, n->b);
-    bool known = false;
     if (value_failed(container)) {
         return container;
     }
     if (!eval_charge(e, 1)) {
         return eval_limit(e, n);
     }
-    if (container.kind == POLICY_MAP) {
-        bool found = value_small_map_find(container.as.map, name->as.text, name->len, &known);
-        if (known) {
-            return policy_bool(found);
-        }
+    const struct entry_map *small =
+        container.kind == POLICY_MAP ? value_small_map(container.as.map) : NULL;
+    if (small) {
+        return policy_bool(value_small_map_find(small, name->as.text, name->len));
     }
     return eval_in(e, n, *name, container);
 }
@@ -387,6 +385,11 @@ struct policy_value run_in_set(struct eval *e, const struct node *n)
     }
     if (!eval_charge(e, 2)) {
         return eval_limit(e, n);
+    }
+    const struct entry_map *small =
+        item.kind == POLICY_STRING ? value_small_map(n->value.as.map) : NULL;
+    if (small) {
+        return policy_bool(value_small_map_find(small, item.as.text, item.len));
     }
     return policy_bool(policy_map_get(n->value.as.map, item, e->arena, &ignored) == 1);
 }
@@ -489,12 +492,26 @@ static int report(const struct policy_program *program, const struct failure *f,
     return -f->code;
 }
 
+/* The first slice of the budget; looks at the clock when there is a deadline. */
+static bool eval_start(struct eval *e)
+{
+    if (e->input->deadline_ns) {
+        return eval_refuel(e, 0);
+    }
+    uint64_t slice = e->cost_left < EVAL_SLICE ? e->cost_left : EVAL_SLICE;
+    e->cost_left -= slice;
+    e->fuel = (int64_t)slice;
+    return true;
+}
+
 int policy_eval(const struct policy_program *program, const struct policy_input *input,
                 struct arena *arena, struct policy_value *ret_value, struct error *err)
 {
     struct policy_value locals[LOCALS_ON_STACK];
+    struct policy_value memos[PROGRAM_MEMOS_MAX];
     struct eval e = {
         .arena = arena,
+        .memos = memos,
         .vars = input->vars,
         .vars_count = input->vars_count,
         .locals = locals,
@@ -503,12 +520,15 @@ int policy_eval(const struct policy_program *program, const struct policy_input 
         .input = input,
     };
     struct policy_value v;
+    for (uint32_t i = 0; i < program->memo_count; i++) {
+        memos[i].kind = POLICY_ABSENT;
+    }
     if (program->locals_count > LOCALS_ON_STACK) {
         e.locals = arena_calloc(arena, program->locals_count, sizeof *e.locals);
     }
     if (!e.locals) {
         v = eval_out_of_memory(&e, program->root);
-    } else if (!eval_charge(&e, 0) || !eval_refuel(&e, 0)) {
+    } else if (!eval_start(&e)) {
         v = eval_limit(&e, program->root);
     } else {
         v = eval_node(&e, program->root);

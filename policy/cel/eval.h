@@ -17,6 +17,7 @@ struct eval {
     struct arena *arena;
     const struct policy_value *vars;
     struct policy_value *locals;
+    struct policy_value *memos; /* ABSENT: not met yet */
     size_t vars_count;
     int64_t fuel;       /* cost that may be used before the next look at the limits */
     uint64_t cost_left; /* beyond fuel */

@@ -51,37 +51,32 @@ static struct policy_value select_slow(struct eval *e, const struct node *n, str
     return optional ? as_optional(e, n, member) : member;
 }
 
-/* The general way, from the name number `from` on. */
-static struct policy_value select_rest(struct eval *e, const struct node *n, struct policy_value v,
-                                       uint32_t from)
+static inline const struct policy_value *member_of_small_map(const struct policy_value *v,
+                                                             const struct policy_value *name)
 {
-    for (uint32_t i = from; i < n->count; i++) {
-        v = select_slow(e, n, v, n->names[i], false);
-        if (value_failed(v)) {
-            return v;
-        }
-    }
-    return v;
+    const struct entry_map *small = v->kind == POLICY_MAP ? value_small_map(v->as.map) : NULL;
+    return small ? value_small_map_find(small, name->as.text, name->len) : NULL;
 }
 
-/* Walks by pointers as long as the maps are small built-in ones: no value is copied. */
-static struct policy_value select_names(struct eval *e, const struct node *n,
-                                        const struct policy_value *v)
+/* The names from number i on. Walks by pointers as long as the maps are small built-in ones: no
+ * value is copied. What other chains begin with as well is remembered on the way. */
+static inline struct policy_value select_names(struct eval *e, const struct node *n,
+                                               const struct policy_value *v, uint32_t i)
 {
-    if (!eval_charge(e, n->count)) {
-        return eval_limit(e, n);
-    }
-    for (uint32_t i = 0; i < n->count; i++) {
-        bool known = false;
-        const struct policy_value *name = &n->names[i];
-        const struct policy_value *member =
-            v->kind == POLICY_MAP
-                ? value_small_map_find(v->as.map, name->as.text, name->len, &known)
-                : NULL;
+    struct policy_value slow;
+    for (; i < n->count; i++) {
+        const struct policy_value *member = member_of_small_map(v, &n->names[i]);
         if (!member) {
-            return select_rest(e, n, *v, i);
+            slow = select_slow(e, n, *v, n->names[i], false);
+            if (value_failed(slow)) {
+                return slow;
+            }
+            member = &slow;
         }
         v = member;
+        if (n->memo_count && n->memo_at[i]) {
+            e->memos[n->memo_at[i] - 1] = *v;
+        }
     }
     return *v;
 }
@@ -90,16 +85,29 @@ static struct policy_value select_names(struct eval *e, const struct node *n,
 struct policy_value run_select(struct eval *e, const struct node *n)
 {
     struct policy_value v = eval_node(e, n->a);
-    return value_failed(v) ? v : select_names(e, n, &v);
+    if (value_failed(v)) {
+        return v;
+    }
+    return eval_charge(e, n->count) ? select_names(e, n, &v, 0) : eval_limit(e, n);
 }
 
-/* The same from a declared variable. */
+/* The same from a declared variable, which stays the same in an evaluation: goes on from the
+ * longest prefix that was met before. */
 struct policy_value run_select_variable(struct eval *e, const struct node *n)
 {
     if (n->slot >= e->vars_count || e->vars[n->slot].kind == POLICY_ABSENT) {
         return run_variable(e, n);
     }
-    return select_names(e, n, &e->vars[n->slot]);
+    if (!eval_charge(e, n->count)) {
+        return eval_limit(e, n);
+    }
+    for (uint32_t k = n->memo_count; k-- > 0;) {
+        const struct policy_value *met = &e->memos[n->memos[k].slot];
+        if (met->kind != POLICY_ABSENT) {
+            return select_names(e, n, met, n->memos[k].count);
+        }
+    }
+    return select_names(e, n, &e->vars[n->slot], 0);
 }
 
 struct policy_value run_opt_select(struct eval *e, const struct node *n)

@@ -160,6 +160,24 @@ struct policy_value eval_equal(struct eval *e, const struct node *n, struct poli
     return policy_bool(same == 1);
 }
 
+/* A text equals nothing but texts. */
+static struct policy_value text_in_array(struct eval *e, const struct node *n,
+                                         struct policy_value text, const struct array_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct policy_value *v = &list->items[i];
+        bool is_text = v->kind == POLICY_STRING;
+        uint32_t len = is_text && v->len < text.len ? v->len : text.len;
+        if (!eval_charge(e, is_text ? eval_text_cost(len) : 1)) {
+            return eval_limit(e, n);
+        }
+        if (is_text && v->len == text.len && value_same_bytes(v->as.text, text.as.text, text.len)) {
+            return policy_bool(true);
+        }
+    }
+    return policy_bool(false);
+}
+
 struct policy_value eval_in(struct eval *e, const struct node *n, struct policy_value item,
                             struct policy_value container)
 {
@@ -172,6 +190,11 @@ struct policy_value eval_in(struct eval *e, const struct node *n, struct policy_
     }
     if (container.kind != POLICY_LIST) {
         return eval_no_overload(e, n, container);
+    }
+    const struct array_list *texts =
+        item.kind == POLICY_STRING ? value_array(container.as.list) : NULL;
+    if (texts) {
+        return text_in_array(e, n, item, texts);
     }
     size_t count = policy_list_size(container.as.list);
     for (size_t i = 0; i < count; i++) {

@@ -143,6 +143,9 @@ static struct node *plan_select_chain(struct compile *c, const struct ast *top)
         n->run = run_select_variable;
         n->slot = a->slot;
         n->name = a->name;
+        if (c->chain_count < COMPILE_CHAINS_MAX) {
+            c->chains[c->chain_count++] = n;
+        }
     }
     return is_const(a) ? fold(c, n) : n;
 }
@@ -493,7 +496,76 @@ static struct node *plan(struct compile *c, const struct ast *ast)
     }
 }
 
+/* How many names two selections begin with in common. */
+static uint32_t common_names(const struct node *a, const struct node *b)
+{
+    uint32_t i = 0;
+    if (a->slot != b->slot) {
+        return 0;
+    }
+    while (i < a->count && i < b->count &&
+           str_eq(policy_value_str(a->names[i]), policy_value_str(b->names[i]))) {
+        i++;
+    }
+    return i;
+}
+
+/* Adds to the chain number `at` a memo after `count` names, in the slot that an earlier chain has
+ * for the same ones, or in a new one. */
+static void add_memo(struct compile *c, struct node_memo *memos, uint8_t *memo_at, uint32_t at,
+                     uint32_t count)
+{
+    struct node *n = c->chains[at];
+    uint32_t slot = UINT32_MAX;
+    for (uint32_t i = 0; i < n->memo_count; i++) {
+        if (memos[i].count == count) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < at && slot == UINT32_MAX; i++) {
+        const struct node *other = c->chains[i];
+        for (uint32_t k = 0; k < other->memo_count && common_names(n, other) >= count; k++) {
+            slot = other->memos[k].count == count ? other->memos[k].slot : slot;
+        }
+    }
+    if (slot == UINT32_MAX && c->memo_count == PROGRAM_MEMOS_MAX) {
+        return;
+    }
+    slot = slot == UINT32_MAX ? c->memo_count++ : slot;
+    uint32_t to = n->memo_count++;
+    for (; to > 0 && memos[to - 1].count > count; to--) {
+        memos[to] = memos[to - 1];
+    }
+    memos[to] = (struct node_memo){count, slot};
+    memo_at[count - 1] = (uint8_t)(slot + 1);
+}
+
+/* ctx.a.b.c and ctx.a.b.d: the second one goes on from ctx.a.b. */
+static bool share_prefixes(struct compile *c)
+{
+    for (uint32_t i = 0; i < c->chain_count; i++) {
+        struct node_memo *memos = arena_calloc(c->arena, PROGRAM_MEMOS_MAX, sizeof *memos);
+        uint8_t *memo_at = arena_zalloc(c->arena, c->chains[i]->count);
+        if (!memos || !memo_at) {
+            return false;
+        }
+        c->chains[i]->memos = memos;
+        c->chains[i]->memo_at = memo_at;
+        for (uint32_t k = 0; k < c->chain_count; k++) {
+            uint32_t common = k != i ? common_names(c->chains[i], c->chains[k]) : 0;
+            if (common > 0 && c->chains[i]->memo_count < PROGRAM_MEMOS_MAX) {
+                add_memo(c, memos, memo_at, i, common);
+            }
+        }
+    }
+    return true;
+}
+
 const struct node *plan_tree(struct compile *c, const struct ast *root)
 {
-    return plan(c, root);
+    const struct node *n = plan(c, root);
+    if (n && !share_prefixes(c)) {
+        return compile_out_of_memory(c);
+    }
+    return n;
 }

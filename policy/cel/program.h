@@ -11,6 +11,13 @@ struct regex;
 
 typedef struct policy_value node_run(struct eval *e, const struct node *n);
 
+/* A prefix of a chain of selections that other chains begin with as well: what is found there is
+ * remembered for the rest of the evaluation. */
+struct node_memo {
+    uint32_t count; /* of names, from the variable on */
+    uint32_t slot;
+};
+
 /* A step of the plan. Which members mean something depends on `run`; see plan.c. Immutable. */
 struct node {
     node_run *run;
@@ -23,6 +30,9 @@ struct node {
     uint32_t count;                   /* of items or names */
     uint32_t slot;                    /* variable, or local */
     uint32_t slot2;
+    const struct node_memo *memos; /* of a chain from a variable: shortest first */
+    const uint8_t *memo_at;        /* slot + 1 of the memo after each name; 0: none */
+    uint32_t memo_count;
     uint8_t op; /* enum ast_op, or enum loop_kind */
     bool flat;
     bool two_variables;
@@ -37,12 +47,15 @@ struct node {
     uint32_t end;
 };
 
+enum { PROGRAM_MEMOS_MAX = 16 };
+
 struct policy_program {
     struct str text;
     const struct node *root;
     const char *type_text;
     uint8_t type_kind; /* enum type_kind */
     uint32_t locals_count;
+    uint32_t memo_count; /* at most PROGRAM_MEMOS_MAX */
     const struct policy_env *env;
 };
 

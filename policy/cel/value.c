@@ -242,11 +242,11 @@ const struct policy_map_ops entry_map_ops = {entry_map_size, entry_map_get, entr
 int value_map_get_name(const struct policy_map *map, struct policy_value name, struct arena *arena,
                        struct policy_value *ret)
 {
-    bool known;
-    const struct policy_value *v = value_small_map_find(map, name.as.text, name.len, &known);
-    if (!known) {
+    const struct entry_map *small = value_small_map(map);
+    if (!small) {
         return map->ops->get(map, name, arena, ret);
     }
+    const struct policy_value *v = value_small_map_find(small, name.as.text, name.len);
     if (!v) {
         return 0;
     }
@@ -361,6 +361,14 @@ const struct policy_map *value_set_build(struct arena *arena, const struct polic
             value_compare_keys(entries[order[kept - 1]].key, entries[order[i]].key) != 0) {
             order[kept++] = order[i];
         }
+    }
+    if (kept <= MAP_LINEAR_MAX) {
+        struct policy_entry *few = arena_calloc(arena, kept, sizeof *few);
+        for (size_t i = 0; few && i < kept; i++) {
+            few[i] = entries[order[i]];
+        }
+        *m = (struct entry_map){{&entry_map_ops}, few, kept, NULL};
+        return few ? &m->map : NULL;
     }
     *m = (struct entry_map){{&entry_map_ops}, entries, kept, order};
     return &m->map;

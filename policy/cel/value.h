@@ -81,20 +81,22 @@ static inline bool value_same_bytes(const char *a, const char *b, size_t len)
     return true;
 }
 
-/* The value under a name in a small built-in map; NULL when it is not there, or the map is not of
- * that kind (*ret_known false). */
-static inline const struct policy_value *
-value_small_map_find(const struct policy_map *map, const char *name, uint32_t len, bool *ret_known)
+/* The map when it is a small built-in one, else NULL. */
+static inline const struct entry_map *value_small_map(const struct policy_map *map)
 {
     const struct entry_map *m = (const struct entry_map *)(const void *)map;
-    *ret_known = map->ops == &entry_map_ops && !m->order;
-    if (*ret_known) {
-        const struct policy_entry *end = m->entries + m->count;
-        for (const struct policy_entry *entry = m->entries; entry < end; entry++) {
-            if (entry->key.len == len && entry->key.kind == POLICY_STRING &&
-                value_same_bytes(entry->key.as.text, name, len)) {
-                return &entry->value;
-            }
+    return map->ops == &entry_map_ops && !m->order ? m : NULL;
+}
+
+/* The value under a name in a small map; NULL when it is not there. */
+static inline const struct policy_value *value_small_map_find(const struct entry_map *m,
+                                                              const char *name, uint32_t len)
+{
+    const struct policy_entry *end = m->entries + m->count;
+    for (const struct policy_entry *entry = m->entries; entry < end; entry++) {
+        if (entry->key.len == len && entry->key.kind == POLICY_STRING &&
+            value_same_bytes(entry->key.as.text, name, len)) {
+            return &entry->value;
         }
     }
     return NULL;

@@ -5,14 +5,25 @@
 
 #include "policy/decide/bundle_match.h"
 
-/* The condition that is put into the index for a rule, and what has to be read to trust it. */
+/* Conjuncts of a rule's condition, in order, out of one expression after the other. */
+struct conjunct {
+    struct necessary n;
+    bool is_whole; /* its expression is nothing but such conjuncts */
+    size_t end;    /* of its expression, in guard.read */
+    uint64_t hash; /* of its path */
+};
+
+/* What a rule can be indexed by, and what is chosen. */
 struct guard {
-    struct necessary chosen;
-    bool has_chosen;
-    bool is_whole; /* chosen is out of an expression that is nothing but such conjuncts */
-    struct necessary read[BUNDLE_PATHS_MAX];
+    struct conjunct read[BUNDLE_PATHS_MAX];
     size_t read_count;
-    size_t needed_count; /* of read: up to the end of the chosen one's expression */
+    const struct conjunct *chosen; /* NULL: the rule is always asked */
+};
+
+/* How many rules look for a text at a path, about: counted by hash. */
+struct tally {
+    uint32_t *counts;
+    size_t count; /* power of two */
 };
 
 uint64_t bundle_text_hash(struct str text)
@@ -119,14 +130,6 @@ static bool order_rules(struct policy_bundle *b)
     return true;
 }
 
-/* Fewer rules meet an equality than a presence. */
-static bool is_better(const struct necessary *a, const struct necessary *b)
-{
-    unsigned a_rank = a->kind == NECESSARY_EQUAL ? 2 : a->kind == NECESSARY_KEY;
-    unsigned b_rank = b->kind == NECESSARY_EQUAL ? 2 : b->kind == NECESSARY_KEY;
-    return a_rank > b_rank || (a_rank == b_rank && a->text_count < b->text_count);
-}
-
 /* Takes the conjuncts of one expression; true when it is nothing else, so that what comes after it
  * can be looked at too. */
 static bool read_match(struct arena *scratch, const struct condition *c, struct policy_value attrs,
@@ -134,22 +137,14 @@ static bool read_match(struct arena *scratch, const struct condition *c, struct 
 {
     struct necessary found[NECESSARY_CONJUNCTS_MAX];
     bool is_whole;
-    bool is_chosen = false;
     size_t count = program_necessary(c->program, attrs, scratch, found, &is_whole);
     if (count == 0 || count > BUNDLE_PATHS_MAX - guard->read_count) {
         return false;
     }
+    size_t end = guard->read_count + count;
     for (size_t i = 0; i < count; i++) {
-        guard->read[guard->read_count++] = found[i];
-        if (!guard->has_chosen || is_better(&found[i], &guard->chosen)) {
-            guard->chosen = found[i];
-            guard->has_chosen = true;
-            is_chosen = true;
-        }
-    }
-    if (is_chosen) {
-        guard->is_whole = is_whole;
-        guard->needed_count = guard->read_count;
+        guard->read[guard->read_count++] =
+            (struct conjunct){found[i], is_whole, end, path_hash(&found[i])};
     }
     return is_whole;
 }
@@ -171,13 +166,57 @@ static bool read_condition(struct arena *scratch, const struct condition *c,
     return true;
 }
 
-/* BUNDLE_NONE: there is no room for one more. */
-static uint32_t path_index(struct policy_bundle *b, const struct necessary *n)
+static uint32_t *tally_at(const struct tally *tally, const struct conjunct *c, size_t text)
 {
-    uint64_t hash = path_hash(n);
+    struct bundle_path path = {.hash = c->hash};
+    uint64_t text_hash = bundle_text_hash(policy_value_str(c->n.texts[text]));
+    return &tally->counts[bundle_slot_hash(&path, c->n.kind, text_hash) & (tally->count - 1)];
+}
+
+/* The rarest condition of each rule: what many rules look for, many requests have. */
+static void choose(struct guard *guard, const struct tally *tally)
+{
+    uint64_t best = UINT64_MAX;
+    for (size_t i = 0; i < guard->read_count; i++) {
+        const struct conjunct *c = &guard->read[i];
+        uint64_t sum = 0;
+        for (size_t k = 0; k < c->n.text_count; k++) {
+            sum += *tally_at(tally, c, k);
+        }
+        if (sum < best) {
+            best = sum;
+            guard->chosen = c;
+        }
+    }
+}
+
+static bool choose_all(struct guard *guards, size_t guard_count, struct arena *scratch)
+{
+    struct tally tally = {.count = 64};
+    while (tally.count < 8 * guard_count) {
+        tally.count *= 2;
+    }
+    tally.counts = arena_calloc(scratch, tally.count, sizeof *tally.counts);
+    for (size_t i = 0; tally.counts && i < guard_count; i++) {
+        for (size_t k = 0; k < guards[i].read_count; k++) {
+            for (size_t t = 0; t < guards[i].read[k].n.text_count; t++) {
+                ++*tally_at(&tally, &guards[i].read[k], t);
+            }
+        }
+    }
+    for (size_t i = 0; tally.counts && i < guard_count; i++) {
+        choose(&guards[i], &tally);
+    }
+    return tally.counts;
+}
+
+/* BUNDLE_NONE: there is no room for one more. */
+static uint32_t path_index(struct policy_bundle *b, const struct conjunct *c)
+{
+    const struct necessary *n = &c->n;
     for (uint32_t i = 0; i < b->path_count; i++) {
         const struct bundle_path *p = &b->paths[i];
-        bool is_same = p->hash == hash && p->count == n->path_count;
+        bool is_same = p->hash == c->hash && p->count == n->path_count;
         for (uint32_t k = 0; is_same && k < p->count; k++) {
             is_same = str_eq(policy_value_str(p->names[k]), policy_value_str(n->path[k]));
         }
@@ -193,7 +232,7 @@ static uint32_t path_index(struct policy_bundle *b, const struct necessary *n)
                                                    .keyed = BUNDLE_NONE,
                                                    .missing = BUNDLE_NONE,
                                                    .missing_member = BUNDLE_NONE,
-                                                   .hash = hash};
+                                                   .hash = c->hash};
     return b->path_count++;
 }
 
@@ -233,36 +272,37 @@ static bool add_slot(struct policy_bundle *b, uint32_t path_at, enum necessary_k
     return true;
 }
 
-/* A path for each conjunct that the guard stands on. False when there are too many. */
+/* A path for each conjunct that the chosen one stands on. False when there are too many. */
 static bool add_paths(struct policy_bundle *b, const struct guard *guard)
 {
-    for (size_t i = 0; i < guard->needed_count; i++) {
-        uint32_t at = path_index(b, &guard->read[i]);
+    for (size_t i = 0; i < guard->chosen->end; i++) {
+        const struct conjunct *c = &guard->read[i];
+        uint32_t at = path_index(b, c);
         if (at == BUNDLE_NONE) {
             return false;
         }
-        b->paths[at].has_key |= guard->read[i].kind == NECESSARY_KEY;
-        b->paths[at].has_equal |= guard->read[i].kind == NECESSARY_EQUAL;
+        b->paths[at].has_key |= c->n.kind == NECESSARY_KEY;
+        b->paths[at].has_equal |= c->n.kind == NECESSARY_EQUAL;
     }
     return true;
 }
 
 static bool index_rule(struct policy_bundle *b, uint32_t rule, const struct guard *guard)
 {
-    if (!guard->has_chosen || !add_paths(b, guard)) {
+    const struct conjunct *c = guard->chosen;
+    if (!c || !add_paths(b, guard)) {
         b->unguarded[rule >> 6] |= 1ULL << (rule & 63);
         return true;
     }
-    const struct necessary *n = &guard->chosen;
-    uint32_t path = path_index(b, n);
-    for (uint32_t i = 0; i < n->text_count; i++) {
-        if (!add_slot(b, path, n->kind, policy_value_str(n->texts[i]), rule)) {
+    uint32_t path = path_index(b, c);
+    for (uint32_t i = 0; i < c->n.text_count; i++) {
+        if (!add_slot(b, path, c->n.kind, policy_value_str(c->n.texts[i]), rule)) {
             return false;
         }
     }
-    if (!guard->is_whole) {
+    if (!c->is_whole) {
         add_link(b, &b->paths[path].missing, rule);
-        if (n->kind == NECESSARY_MEMBER) {
+        if (c->n.kind == NECESSARY_MEMBER) {
             add_link(b, &b->paths[path].missing_member, rule);
         }
     }
@@ -296,9 +336,12 @@ static bool index_rules(struct policy_bundle *b)
         const struct bundle_rule *r = &b->rules[i];
         (void)read_condition(&scratch, &r->rule->condition, b->policies[r->policy].policy->attrs,
                              &guards[i]);
-        text_count += guards[i].chosen.text_count;
     }
-    bool ok = guards && make_tables(b, text_count);
+    bool ok = guards && choose_all(guards, b->rule_count, &scratch);
+    for (size_t i = 0; ok && i < b->rule_count; i++) {
+        text_count += guards[i].chosen ? guards[i].chosen->n.text_count : 0;
+    }
+    ok = ok && make_tables(b, text_count);
     for (size_t i = 0; ok && i < b->rule_count; i++) {
         ok = index_rule(b, (uint32_t)i, &guards[i]);
     }

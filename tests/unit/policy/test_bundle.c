@@ -13,7 +13,7 @@ Suite *suite_bundle(void);
  * decision says may differ. Few names and values, so that they meet often. */
 
 enum {
-    SETS = 400,
+    SETS = 200,
     REQUESTS_PER_SET = 25,
     POLICIES_MAX = 6,
     RULES_PER_POLICY_MAX = 4,
@@ -102,6 +102,20 @@ static struct str expression(struct world *w)
     return str_from(text);
 }
 
+/* A failure that the first expression may give stands before the best condition for an index. */
+static struct policy_condition_source guarded_failure(struct world *w)
+{
+    struct policy_condition_source *of = arena_calloc(&w->arena, 2, sizeof *of);
+    of[0] = (struct policy_condition_source){
+        .kind = POLICY_CONDITION_MATCH,
+        .text = str_from(
+            arena_printf(&w->arena, "has(ctx.m.%s) && 1 / int(ctx.n) == 1", PICK(w, texts)))};
+    of[1] = (struct policy_condition_source){
+        .kind = POLICY_CONDITION_MATCH,
+        .text = str_from(arena_printf(&w->arena, "ctx.u.name == '%s'", PICK(w, texts)))};
+    return (struct policy_condition_source){.kind = POLICY_CONDITION_ALL, .of = of, .of_count = 2};
+}
+
 static struct policy_condition_source condition(struct world *w, unsigned depth)
 {
     static const enum policy_condition_kind trees[] = {POLICY_CONDITION_ALL, POLICY_CONDITION_ALL,
@@ -114,6 +128,9 @@ static struct policy_condition_source condition(struct world *w, unsigned depth)
     if (kind == 1) {
         return (struct policy_condition_source){.kind = POLICY_CONDITION_NOT,
                                                 .text = expression(w)};
+    }
+    if (kind == 2) {
+        return guarded_failure(w);
     }
     if (kind < 7 && depth < 3) {
         size_t count = 1 + pick(w, 3);
