@@ -14,6 +14,7 @@ UNIT_SYSTEM_LIBS_gateway := $(GATEWAY_LIBS) $(POLICY_LIBS)
 include tests/edge.mk
 include tests/data.mk
 include tests/bench.mk
+include tests/cases.mk
 include tests/bench/policy/module.mk
 
 # A runner is made of test_*.c, each of which defines `Suite *suite_<file name without test_>(void)`.

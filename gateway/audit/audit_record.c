@@ -524,6 +524,24 @@ void audit_record_daemon(const char *event, const char *version, const char *con
     end_entry(&j);
 }
 
+void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, struct buf *out)
+{
+    struct json_out j = json_out_to(out);
+    begin_record(&j, "cordium.ext/v1", "RunLog");
+    json_key(&j, "metadata");
+    json_begin_object(&j);
+    put_id(&j);
+    put_time(&j, "createdAt", wall_ns);
+    json_end_object(&j);
+    json_key(&j, "cordium");
+    json_begin_object(&j);
+    json_member_string(&j, "event", "RUN_END");
+    put_text(&j, "userUID", str_from(user_uid));
+    json_key(&j, "outcome");
+    json_raw(&j, facts);
+    end_entry(&j);
+}
+
 void audit_record_gap(struct buf *out)
 {
     struct timespec now;

@@ -46,6 +46,10 @@ void audit_record_refused(const struct gateway *g, const struct call_refusal *re
 void audit_record_daemon(const char *event, const char *version, const char *config_sha256,
                          const char *detail, int64_t wall_ns, struct buf *out);
 
+/* The end of a Run whose request is over already: its client went away, or cancelled it. facts is a
+ * JSON object on one line (oneshot_write_facts()). */
+void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, struct buf *out);
+
 /* After a torn line, see audit_log.h. */
 void audit_record_gap(struct buf *out);
 

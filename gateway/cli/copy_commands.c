@@ -115,7 +115,11 @@ static int upload_file(struct cli *cli, const char *from, const struct place *to
     struct exec_stream x = {
         .workspace = to->workspace,
         .command = cli_printf(
-            cli, "t=%s; if [ -d \"$t\" ]; then t=\"$t\"/%s; fi; cat > \"$t\" && chmod %o \"$t\"",
+            cli,
+            /* A reader sees the old file or the new one, never a part. */
+            "t=%s; if [ -d \"$t\" ]; then t=\"$t\"/%s; fi; n=\"$t.part-$$\"; "
+            "if cat > \"$n\" && chmod %o \"$n\" && mv -f \"$n\" \"$t\"; then exit 0; fi; "
+            "rm -f \"$n\"; exit 1",
             path, name, (unsigned)(st.st_mode & 0777)),
         .input_fd = fd,
     };

@@ -578,8 +578,10 @@ void exec_run_terminate(struct exec_run *run, uint32_t wall_limit_ms)
         return;
     }
     run->wall_limit_ns = (uint64_t)wall_limit_ms * 1000000;
-    if (client && run->is_running) {
-        (void)executor_run_signal(client, run->watch.run, SIGTERM, true,
+    /* A stopped program hears nothing before it goes on. */
+    static const int SIGNALS[] = {SIGTERM, SIGCONT};
+    for (int i = 0; i < 2 && client && run->is_running; i++) {
+        (void)executor_run_signal(client, run->watch.run, SIGNALS[i], true,
                                   (struct executor_callback){on_killed, NULL}, NULL);
     }
 }
