@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -80,6 +81,16 @@ static void on_signal(uv_signal_t *handle, int number)
     d->is_stopping = true;
     log_info("stopping");
     edge_server_drain(d->gateway.edge, DRAIN_GRACE_MS, on_drained);
+}
+
+/* A connection, a command (3 pipes) and a workspace each take some; many systems begin at 1024. */
+static void raise_descriptors(void)
+{
+    struct rlimit nofile;
+    if (getrlimit(RLIMIT_NOFILE, &nofile) == 0 && nofile.rlim_cur < nofile.rlim_max) {
+        nofile.rlim_cur = nofile.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &nofile);
+    }
 }
 
 static int open_signals(struct daemon *d, struct error *err)
@@ -224,6 +235,7 @@ int daemon_serve(const struct gateway_config *config, const char *config_sha256,
     }
     d.loop_is_open = true;
     d.gateway.loop = &d.loop;
+    raise_descriptors();
     int status = confine_require_unprivileged("cordium-gateway", err);
     status = status < 0 ? status : open_state(&d, err);
     status = status < 0 ? status : open_services(&d, err);

@@ -7,7 +7,8 @@
 #include <uv.h>
 
 enum {
-    CONNECT_TIMEOUT_MS = 1000,
+    CONNECT_TIMEOUT_MS = 200, /* the loop stands still meanwhile: an executor that hangs, and is
+                                 tried again and again, must not take the gateway along */
     RETRY_FIRST_MS = 50,
     RETRY_LAST_MS = 2000,
     WATCH_BUCKETS = 1024, /* power of two; runs alive at once are hundreds */

@@ -196,6 +196,22 @@ static enum step authorize(struct request *r, struct error *err)
     return authorize_request(r, err) < 0 ? STEP_REFUSE : STEP_NEXT;
 }
 
+/* Allowed and written down, but the client went away before it was done: the log must not leave
+ * open what became of it. */
+static void record_undone(struct request *r)
+{
+    struct buf line;
+    if (!r->is_recorded || r->refusal || r->method->audit == METHOD_AUDIT_READ) {
+        return;
+    }
+    buf_init(&line, RECORD_MAX_BYTES);
+    audit_record_end(
+        r, r->end_status == STATUS_DEADLINE_EXCEEDED ? CALL_END_DEADLINE : CALL_END_CANCELLED,
+        &line);
+    (void)audit_log_append(r->gateway->audit, &line, NULL, NULL);
+    buf_free(&line);
+}
+
 static void on_recorded(void *arg, int status)
 {
     struct request *r = arg;
@@ -208,6 +224,9 @@ static void on_recorded(void *arg, int status)
         keep_refusal(r, &err);
     }
     r->stage++;
+    if (r->is_gone) {
+        record_undone(r);
+    }
     run_stages(r);
     request_release(r);
 }
@@ -404,6 +423,9 @@ static void request_gone(void *state, enum call_end end)
 {
     struct request *r = state;
     r->is_gone = true;
+    if (!r->is_answered && end != CALL_END_FINISHED) {
+        r->end_status = end == CALL_END_DEADLINE ? STATUS_DEADLINE_EXCEEDED : STATUS_CANCELLED;
+    }
     record_end(r, end);
     if (r->on_gone) {
         r->on_gone(r);

@@ -39,6 +39,7 @@ struct exec_run {
     int stdin_fd;    /* ours, or -1 */
     uv_poll_t *stdin_poll;
     struct buf input;
+    size_t input_at; /* what lies before it was written: megabytes are not moved for each write */
     bool is_input_closing;
     bool is_input_polled;
     bool has_long_command;
@@ -302,25 +303,39 @@ void exec_run_resume_output(struct exec_run *run)
 
 static void on_stdin_poll(uv_poll_t *poll, int status, int events);
 
+static size_t queued_input(const struct exec_run *run)
+{
+    return run->input.len - run->input_at;
+}
+
+static void drop_input(struct exec_run *run)
+{
+    buf_free(&run->input);
+    run->input_at = 0;
+}
+
 /* Writes what the pipe takes. */
 static void pump_input(struct exec_run *run)
 {
-    while (run->input.len > 0 && run->stdin_fd >= 0) {
-        ssize_t n = write(run->stdin_fd, run->input.ptr, run->input.len);
+    while (queued_input(run) > 0 && run->stdin_fd >= 0) {
+        ssize_t n = write(run->stdin_fd, run->input.ptr + run->input_at, queued_input(run));
         if (n > 0) {
-            buf_consume(&run->input, (size_t)n);
+            run->input_at += (size_t)n;
         } else if (n == -1 && errno == EAGAIN) {
             break;
         } else if (n == -1 && errno != EINTR) {
-            buf_clear(&run->input); /* EPIPE: the program does not read; its business */
+            drop_input(run); /* EPIPE: the program does not read; its business */
             close_input(run);
         }
     }
-    if (run->stdin_fd >= 0 && run->input.len == 0 && run->is_input_closing) {
+    if (run->input_at > 0 && queued_input(run) == 0) {
+        drop_input(run);
+    }
+    if (run->stdin_fd >= 0 && queued_input(run) == 0 && run->is_input_closing) {
         close_input(run);
     }
-    if (run->stdin_poll && run->is_input_polled != (run->input.len > 0)) {
-        run->is_input_polled = run->input.len > 0;
+    if (run->stdin_poll && run->is_input_polled != (queued_input(run) > 0)) {
+        run->is_input_polled = queued_input(run) > 0;
         if (run->is_input_polled) {
             (void)uv_poll_start(run->stdin_poll, UV_WRITABLE, on_stdin_poll);
         } else {
@@ -335,7 +350,7 @@ static void on_stdin_poll(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     pump_input(run);
-    if (run->input.len == 0 && run->events.input_drained && !run->is_abandoned) {
+    if (queued_input(run) == 0 && run->events.input_drained && !run->is_abandoned) {
         run->events.input_drained(run->events.context);
     }
 }
@@ -346,7 +361,7 @@ bool exec_run_write(struct exec_run *run, struct str bytes)
         return false;
     }
     /* The common case: the pipe takes it at once and nothing is copied. */
-    if (run->input.len == 0) {
+    if (queued_input(run) == 0) {
         ssize_t n = write(run->stdin_fd, bytes.ptr, bytes.len);
         if (n > 0) {
             bytes.ptr += n;
@@ -357,7 +372,7 @@ bool exec_run_write(struct exec_run *run, struct str bytes)
         buf_add_str(&run->input, bytes);
         pump_input(run);
     }
-    return run->input.len > 0;
+    return queued_input(run) > 0;
 }
 
 void exec_run_close_input(struct exec_run *run)

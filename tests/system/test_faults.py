@@ -19,6 +19,7 @@ from daemons import (
 )
 from h2.exceptions import ProtocolError
 from harness import eventually, expect_code, main, test
+from octelium.api.main.cordium import v1 as p
 
 RESTARTED = "The gateway was restarted while the workspace was running"
 EXECUTOR_RESTARTED = "The executor was restarted"
@@ -335,6 +336,33 @@ def sigterm_lets_running_calls_end(platform):
         delete_all(client)
 
 
+# --- storage ---
+
+
+@test
+def a_deleted_template_takes_the_snapshot_of_its_build_along(platform):
+    daemons = Daemons(platform)
+    snapshots = lambda: [s for s in daemons.storages() if s.startswith("snapshots/")]  # noqa: E731
+    with platform.sdk() as client:
+        before = snapshots()
+        task = p.WorkspaceSpecRuntimeTask(
+            name="prepare", run="echo x > /workspace/x", type=p.WorkspaceSpecRuntimeTaskType.ON_CREATE
+        )
+        spec = p.TemplateSpec(
+            image=p.WorkspaceSpecImage(
+                registry=p.WorkspaceSpecImageRegistry(url="docker.io/library/busybox:latest")
+            ),
+            runtime=p.WorkspaceSpecRuntime(tasks=[task]),
+        )
+        name = client.templates.create(f"gone-{time.monotonic_ns()}", spec=spec).metadata.name
+        for _ in range(2):  # the second takes the place of the first
+            build = client.templates.build(name).status.build_info.current_running_build_id
+            client.templates.wait_for_build(name, build, timeout=120, poll_interval=0.1)
+            assert eventually(lambda: len(snapshots()) == len(before) + 1), (before, snapshots())
+        client.templates.delete(name)
+        assert eventually(lambda: snapshots() == before), (before, snapshots())
+
+
 # --- clients ---
 
 
@@ -438,6 +466,7 @@ def two_hundred_commands_at_once(platform):
 @test
 def a_thousand_cancelled_commands_leave_nothing(platform):
     marker = str(random.randrange(10**6, 10**7))
+    first = len(platform.audit_lines())
     with Box(platform) as own:
         cancel_many(own.box, marker, 100)  # buffers and pools find their size
         assert eventually(lambda: processes(marker) == [], 20), processes(marker)
@@ -448,6 +477,20 @@ def a_thousand_cancelled_commands_leave_nothing(platform):
         for name in ("gateway", "executor"):
             own.check_growth(name, 4096)
         assert own.box.exec("echo alive").stdout == "alive\n"
+    assert eventually(lambda: without_end(platform, first) == []), without_end(platform, first)[:3]
+
+
+def without_end(platform, first):
+    """Commands that were allowed since that line of the log and of which no end is told."""
+    own = [line["cordium"] for line in platform.audit_lines()[first:] if is_exec(line)]
+    ended = {o["requestID"] for o in own if o["event"] == "END"}
+    return [o for o in own if o["requestID"] not in ended]
+
+
+def is_exec(line):
+    entry = line.get("entry", {})
+    method = entry.get("info", {}).get("grpc", {}).get("method")
+    return method == "Exec" and entry["common"]["status"] == "ALLOWED"
 
 
 def cancel_many(box, marker, count):
