@@ -341,11 +341,12 @@ int delete_workspace_resolve(struct request *r, struct error *err)
     return workspace_access(r, options->uid, options->name, err);
 }
 
-static int delete_stored(struct request *r, const char *session_uid, struct error *err)
+static int delete_stored(struct request *r, const char *session_uid, bool is_transient,
+                         struct error *err)
 {
     struct store *store = r->gateway->store;
     const Cordium__Workspace *workspace = r->touched.workspace;
-    int rc = store_begin(store, err);
+    int rc = is_transient ? store_begin_transient(store, err) : store_begin(store, err);
     if (rc) {
         return rc;
     }
@@ -394,12 +395,62 @@ static void delete_storage(struct request *r)
     }
 }
 
+/* A delete whose run is being taken down. It is answered when the run is gone and the deletion is
+ * on the disk. */
+struct teardown {
+    struct request *request;
+    bool is_durable;
+    bool is_gone;
+};
+
+static void answer_when_deleted(struct teardown *t)
+{
+    if (t->is_durable && t->is_gone && !request_is_over(t->request)) {
+        request_reply_empty(t->request);
+    }
+}
+
+static void on_run_gone(void *context)
+{
+    struct teardown *t = context;
+    t->is_gone = true;
+    answer_when_deleted(t);
+    request_release(t->request);
+}
+
+/* The executor kills and clears while the disk is waited for. Only of an ephemeral workspace: a
+ * power cut in between brings back its row, of which there is nothing but the row to lose. */
+static void take_down(struct request *r, struct workspace_run *run, struct teardown *t,
+                      bool is_transient)
+{
+    struct error err = {0};
+    t->request = r;
+    t->is_durable = !is_transient;
+    request_hold(r);
+    workspace_stop_deleted(run, on_run_gone, t);
+    if (!is_transient) {
+        return;
+    }
+    if (store_sync(r->gateway->store, &err)) {
+        request_fail(r, &err);
+        return;
+    }
+    t->is_durable = true;
+    answer_when_deleted(t);
+}
+
 void delete_workspace_handle(struct request *r)
 {
     struct error err = {0};
+    struct teardown *t = arena_zalloc(&r->arena, sizeof *t);
     struct workspace_run *run =
         workspace_run_find(r->gateway->workspaces, r->touched.workspace->metadata->uid);
-    if (delete_stored(r, run ? run->identity.session_uid : NULL, &err)) {
+    bool is_transient = run && r->touched.workspace->spec->is_ephemeral;
+    if (!t) {
+        request_fail_memory(r);
+        return;
+    }
+    if (delete_stored(r, run ? run->identity.session_uid : NULL, is_transient, &err)) {
         request_fail(r, &err);
         return;
     }
@@ -408,8 +459,7 @@ void delete_workspace_handle(struct request *r)
         delete_storage(r);
         return;
     }
-    request_hold(r);
-    workspace_stop_deleted(run, on_torn_down, r);
+    take_down(r, run, t, is_transient);
 }
 
 /* --- start --- */

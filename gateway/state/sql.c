@@ -65,7 +65,7 @@ static uint64_t clock_ns(void)
 static void count_write(struct sql *db, uint64_t began_ns)
 {
     db->write_ns += clock_ns() - began_ns;
-    db->write_count += !sql_in_transaction(db);
+    db->write_count += !db->is_sync_off && !sql_in_transaction(db);
 }
 
 void sql_write_time(const struct sql *db, uint64_t *ret_ns, uint64_t *ret_count)
@@ -315,6 +315,18 @@ int sql_set_sync(struct sql *db, bool is_on, struct error *err)
     }
     db->is_sync_off = !is_on;
     return 0;
+}
+
+int sql_sync(struct sql *db, struct error *err)
+{
+    uint64_t began_ns = clock_ns();
+    sqlite3_file *wal = NULL;
+    int code = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    if (code == SQLITE_OK && wal && wal->pMethods) {
+        code = wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL);
+    }
+    count_write(db, began_ns);
+    return code == SQLITE_OK ? 0 : sql_error(NULL, code, "sync the write-ahead log", err);
 }
 
 bool sql_in_transaction(const struct sql *db)

@@ -62,6 +62,9 @@ bool sql_in_transaction(const struct sql *db);
  * transaction. */
 int sql_set_sync(struct sql *db, bool is_on, struct error *err);
 
+/* Waits until what was committed without a wait is on the disk. */
+int sql_sync(struct sql *db, struct error *err);
+
 /* Time spent in sql_run() and sql_finish(), and how often such a call ended outside of a
  * transaction, which is when the disk is waited for. */
 void sql_write_time(const struct sql *db, uint64_t *ret_ns, uint64_t *ret_count);

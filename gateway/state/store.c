@@ -172,6 +172,11 @@ int store_commit(struct store *store, struct error *err)
     return status;
 }
 
+int store_sync(struct store *store, struct error *err)
+{
+    return sql_sync(store->db, err);
+}
+
 void store_rollback(struct store *store)
 {
     if (sql_in_transaction(store->db)) {

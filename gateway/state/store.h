@@ -87,6 +87,9 @@ int store_begin(struct store *store, struct error *err);
  * not wait for the disk. The death of the process loses nothing; a power cut may lose it, and then
  * nothing that was committed before it. */
 int store_begin_transient(struct store *store, struct error *err);
+
+/* Waits until what was committed is on the disk. Not inside of a transaction. */
+int store_sync(struct store *store, struct error *err);
 int store_commit(struct store *store, struct error *err);
 void store_rollback(struct store *store); /* without a begin: nothing happens */
 

@@ -211,6 +211,32 @@ START_TEST(transactions_are_all_or_nothing)
 }
 END_TEST
 
+START_TEST(a_transient_commit_does_not_wait_until_asked)
+{
+    struct fixture f;
+    fixture_init(&f);
+    uint64_t waits = store_write_time(f.store).count;
+    ck_assert_int_eq(store_begin_transient(f.store, &f.err), 0);
+    ck_assert_int_eq(store_begin_transient(f.store, &f.err), -STATUS_INTERNAL);
+    ck_assert_int_eq(insert(&f, "abc", "s", "o", 1, false), 0);
+    ck_assert_int_eq(store_commit(f.store, &f.err), 0);
+    ck_assert_uint_eq(store_write_time(f.store).count, waits);
+    ck_assert_int_eq(store_sync(f.store, &f.err), 0);
+    ck_assert_uint_eq(store_write_time(f.store).count, waits + 1);
+    ck_assert_int_eq(store_begin_transient(f.store, &f.err), 0);
+    store_rollback(f.store);
+    ck_assert_int_eq(insert(&f, "def", "s", "o", 1, false), 0);
+    ck_assert_uint_eq(store_write_time(f.store).count, waits + 2);
+    store_close(f.store);
+    ck_assert_int_eq(store_open(f.path, &f.store, &f.err), 0);
+    uint32_t count = 0;
+    const struct store_filter all = {.owner_uid = "o"};
+    ck_assert_int_eq(store_count(f.store, STORE_WORKSPACE, &all, &count, &f.err), 0);
+    ck_assert_uint_eq(count, 2);
+    fixture_free(&f);
+}
+END_TEST
+
 START_TEST(tokens_rotate_and_expire)
 {
     struct fixture f;
@@ -406,6 +432,7 @@ Suite *suite_store(void)
     tcase_add_test(t, update_checks_the_version_that_was_read);
     tcase_add_test(t, lists_filter_page_and_order);
     tcase_add_test(t, transactions_are_all_or_nothing);
+    tcase_add_test(t, a_transient_commit_does_not_wait_until_asked);
     tcase_add_test(t, tokens_rotate_and_expire);
     tcase_add_test(t, images_and_settings_are_kept);
     tcase_add_test(t, files_that_are_not_ours_are_refused);
