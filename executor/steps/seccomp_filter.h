@@ -10,8 +10,8 @@
 
 /* The system call filter, as one BPF program that is built once and loaded many times. It is a
  * binary search over intervals of call numbers that uses only the instructions which the kernel's
- * load-time emulation follows (LD nr/arch, JGE, JEQ, AND, RET), so that loading costs 40 us instead of
- * 600 and an allowed call one bit test (facts, sandbox 4d).
+ * load-time emulation follows (LD nr/arch, JGE, JEQ, AND, RET), so that loading costs 40 us instead
+ * of 600 and an allowed call one bit test (facts, sandbox 4d).
  *
  * x86-64 only: any other architecture kills the process, x32 numbers are ENOSYS. */
 
