@@ -70,6 +70,9 @@ static bool set_text(struct arguments *a, int key, const char *text)
         {OPT_BODY, &a->body},
         {OPT_TEST, &a->test},
         {OPT_AUDIT_ID, &a->audit_id},
+        {OPT_LANGUAGE, &a->language},
+        {OPT_INTO, &a->into},
+        {OPT_KEY, &a->key},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].key == key) {
@@ -117,12 +120,14 @@ static bool set_switch(struct arguments *a, int key)
 static bool set_list_or_number(struct arguments *a, int key, const char *text,
                                struct argp_state *state)
 {
-    struct argument_list *list = key == 'e'          ? &a->env
-                                 : key == OPT_VAR    ? &a->vars
-                                 : key == OPT_POLICY ? &a->policies
-                                 : key == OPT_GROUP  ? &a->groups
-                                 : key == OPT_TAG    ? &a->tags
-                                                     : NULL;
+    struct argument_list *list = key == 'e'           ? &a->env
+                                 : key == OPT_VAR     ? &a->vars
+                                 : key == OPT_POLICY  ? &a->policies
+                                 : key == OPT_GROUP   ? &a->groups
+                                 : key == OPT_TAG     ? &a->tags
+                                 : key == OPT_COLLECT ? &a->collect
+                                 : key == OPT_SEND    ? &a->sent_files
+                                                      : NULL;
     if (list) {
         add_to_list(list, text, state);
         return true;
@@ -133,6 +138,7 @@ static bool set_list_or_number(struct arguments *a, int key, const char *text,
                        : key == OPT_PAGE           ? &a->page
                        : key == OPT_ITEMS_PER_PAGE ? &a->items_per_page
                        : key == OPT_AUDIT_LINES    ? &a->audit_lines
+                       : key == OPT_TIMEOUT        ? &a->timeout_seconds
                                                    : NULL;
     if (number) {
         *number = parse_number(text, state);

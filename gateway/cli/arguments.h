@@ -27,6 +27,9 @@ struct arguments {
     bool is_ephemeral, remove_after, as_root, no_stdin, is_recursive, is_dry_run, prune, detach,
         cancel, no_wait, timestamps, start, read_only, cordium_config, no_network, is_strict,
         update, show_all;
+    const char *language, *into, *key;
+    struct argument_list collect, sent_files;
+    uint32_t timeout_seconds;
     const char *method, *session, *body, *test, *audit_id;
     uint32_t audit_lines;
     struct argument_list words; /* positional */
@@ -80,6 +83,12 @@ enum {
     OPT_TEST,
     OPT_AUDIT_ID,
     OPT_AUDIT_LINES,
+    OPT_LANGUAGE,
+    OPT_INTO,
+    OPT_KEY,
+    OPT_COLLECT,
+    OPT_SEND,
+    OPT_TIMEOUT,
 };
 
 /* Entries for struct argp_option tables. */

@@ -13,5 +13,6 @@ extern const struct command policy_commands[];
 extern const struct command policy_test_commands[];
 extern const struct command policy_server_commands[];
 extern const struct command session_commands[];
+extern const struct command run_commands[];
 
 #endif

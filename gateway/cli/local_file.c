@@ -73,3 +73,56 @@ int local_file_write_private(const char *folder, const char *name, struct str co
     }
     return 0;
 }
+
+/* Takes `dir`. -1 with errno. */
+static int enter(int dir, const char *name)
+{
+    AUTO_FD int from = dir;
+    if (mkdirat(from, name, 0755) == -1 && errno != EEXIST) {
+        return -1;
+    }
+    return openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int write_whole(int fd, struct str content)
+{
+    while (content.len > 0) {
+        ssize_t n = write(fd, content.ptr, content.len);
+        if (n == -1 && errno != EINTR) {
+            return -1;
+        }
+        content.ptr += n > 0 ? n : 0;
+        content.len -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+int local_file_write_below(const char *folder, const char *path, unsigned mode, struct str content,
+                           struct error *err)
+{
+    AUTO_FD int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char part[256];
+    for (const char *at = path; dir >= 0;) {
+        size_t n = strcspn(at, "/");
+        if (n == 0 || n >= sizeof part || (n == 2 && memcmp(at, "..", 2) == 0)) {
+            return error_set(err, STATUS_INVALID_ARGUMENT, "'%.200s' is no path below '%s'", path,
+                             folder);
+        }
+        memcpy(part, at, n);
+        part[n] = '\0';
+        if (!at[n]) {
+            break;
+        }
+        dir = enter(dir, part);
+        at += n + 1;
+    }
+    AUTO_FD int fd =
+        dir == -1
+            ? -1
+            : openat(dir, part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
+    if (fd == -1 || write_whole(fd, content) == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "write '%.200s' below '%s'",
+                               path, folder);
+    }
+    return 0;
+}

@@ -90,8 +90,17 @@ static void on_files_put(void *context, const struct exec_outcome *outcome)
     if (outcome->kind != EXEC_EXITED || outcome->code != 0) {
         struct error err;
         struct str why = helper_says(o, outcome);
-        error_set(&err, outcome->kind == EXEC_LOST ? STATUS_UNAVAILABLE : STATUS_INVALID_ARGUMENT,
-                  "The files could not be put into /workspace: %.*s", STR_ARG(why));
+        if (outcome->kind == EXEC_NOT_STARTED) {
+            error_set(
+                &err, STATUS_FAILED_PRECONDITION,
+                "The executor's tools_dir lacks the program that brings files into a sandbox: "
+                "%.*s",
+                STR_ARG(why));
+        } else {
+            error_set(&err,
+                      outcome->kind == EXEC_LOST ? STATUS_UNAVAILABLE : STATUS_INVALID_ARGUMENT,
+                      "The files could not be put into /workspace: %.*s", STR_ARG(why));
+        }
         oneshot_fail(o, &err);
         return;
     }

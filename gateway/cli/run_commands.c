@@ -1,0 +1,450 @@
+/* run-code, runs: a program run once in a sandbox of its own, and what became of earlier ones. */
+#include "gateway/cli/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/ext.pb-c.h"
+#include "gateway/cli/cli.h"
+#include "gateway/cli/field.h"
+#include "gateway/cli/local_file.h"
+#include "gateway/cli/output.h"
+
+#define RUN_SERVICE "/cordium.ext.v1.RunService/"
+
+enum { EXIT_NO_CODE = 255, COLUMNS = 7 };
+
+/* --- the request --- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* By the ending of the file's name; "" when it tells nothing. */
+static const char *language_of(const char *file)
+{
+    static const char *const ENDINGS[][2] = {{".py", "python"}, {".sh", "sh"},   {".bash", "bash"},
+                                             {".js", "node"},   {".rb", "ruby"}, {".pl", "perl"},
+                                             {".php", "php"},   {".lua", "lua"}};
+    const char *dot = strrchr(base_name(file), '.');
+    for (size_t i = 0; dot && i < sizeof ENDINGS / sizeof ENDINGS[0]; i++) {
+        if (strcmp(dot, ENDINGS[i][0]) == 0) {
+            return ENDINGS[i][1];
+        }
+    }
+    return "";
+}
+
+static char *text_of(struct cli *cli, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    char *copy = cli_alloc(cli, n + 1);
+    if (n > 0) {
+        memcpy(copy, text, n);
+    }
+    return copy;
+}
+
+static int add_code(struct cli *cli, const struct arguments *args, Ext__RunRequest *request,
+                    struct error *err)
+{
+    struct str code;
+    if (local_file_read(args->file, &cli->arena, &code, err) < 0) {
+        return -err->status;
+    }
+    const char *language = args->language ? args->language : language_of(args->file);
+    if (!language[0]) {
+        return error_set(err, STATUS_INVALID_ARGUMENT,
+                         "the language of '%s' is not known by its name; give --language",
+                         args->file);
+    }
+    if (code.len == 0) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "'%s' is empty", args->file);
+    }
+    request->language = text_of(cli, language);
+    request->code_bytes = (ProtobufCBinaryData){code.len, (uint8_t *)(uintptr_t)code.ptr};
+    return 0;
+}
+
+static int add_files(struct cli *cli, const struct arguments *args, Ext__RunRequest *request,
+                     struct error *err)
+{
+    request->files = cli_alloc(cli, (args->sent_files.count + 1) * sizeof *request->files);
+    for (size_t i = 0; i < args->sent_files.count; i++) {
+        struct str bytes;
+        if (local_file_read(args->sent_files.items[i], &cli->arena, &bytes, err) < 0) {
+            return -err->status;
+        }
+        Ext__RunFile *file = CLI_NEW(cli, Ext__RunFile, ext__run_file);
+        file->path = text_of(cli, base_name(args->sent_files.items[i]));
+        file->data = (ProtobufCBinaryData){bytes.len, (uint8_t *)(uintptr_t)bytes.ptr};
+        file->is_executable = access(args->sent_files.items[i], X_OK) == 0;
+        request->files[request->n_files++] = file;
+    }
+    return 0;
+}
+
+static int add_env(struct cli *cli, const struct arguments *args, Ext__RunRequest *request,
+                   struct error *err)
+{
+    request->env = cli_alloc(cli, (args->env.count + 1) * sizeof *request->env);
+    for (size_t i = 0; i < args->env.count; i++) {
+        const char *item = args->env.items[i];
+        const char *equals = strchr(item, '=');
+        if (!equals || equals == item) {
+            return error_set(err, STATUS_INVALID_ARGUMENT, "--env '%s': expected NAME=VALUE", item);
+        }
+        Ext__RunRequest__EnvEntry *entry =
+            CLI_NEW(cli, Ext__RunRequest__EnvEntry, ext__run_request__env_entry);
+        entry->key = cli_printf(cli, "%.*s", (int)(equals - item), item);
+        entry->value = text_of(cli, equals + 1);
+        request->env[request->n_env++] = entry;
+    }
+    return 0;
+}
+
+static char **texts_of(struct cli *cli, const struct argument_list *list, size_t *ret_count)
+{
+    char **texts = cli_alloc(cli, (list->count + 1) * sizeof *texts);
+    for (size_t i = 0; i < list->count; i++) {
+        texts[i] = text_of(cli, list->items[i]);
+    }
+    *ret_count = list->count;
+    return texts;
+}
+
+/* What is piped in is the program's input; a terminal is not. */
+static int add_input(struct cli *cli, const struct arguments *args, Ext__RunRequest *request,
+                     struct error *err)
+{
+    struct str input;
+    bool is_code = args->file && strcmp(args->file, "-") == 0;
+    if (args->no_stdin || is_code || isatty(STDIN_FILENO)) {
+        return 0;
+    }
+    if (local_file_read("-", &cli->arena, &input, err) < 0) {
+        return -err->status;
+    }
+    request->stdin_bytes = (ProtobufCBinaryData){input.len, (uint8_t *)(uintptr_t)input.ptr};
+    return 0;
+}
+
+static int make_request(struct cli *cli, const struct arguments *args, Ext__RunRequest *request,
+                        struct error *err)
+{
+    if (!args->file && args->words.count == 0) {
+        return error_set(err, STATUS_INVALID_ARGUMENT,
+                         "there is nothing to run: give --file=FILE, or a program after '--'");
+    }
+    request->template_ = text_of(cli, args->template_);
+    request->image = text_of(cli, args->image);
+    request->working_dir = text_of(cli, args->working_dir);
+    request->idempotency_key = text_of(cli, args->key);
+    request->run_as_root = args->as_root;
+    request->cancel_on_disconnect = true;
+    request->argv = texts_of(cli, &args->words, &request->n_argv);
+    request->collect = texts_of(cli, &args->collect, &request->n_collect);
+    request->limits = CLI_NEW(cli, Ext__RunLimits, ext__run_limits);
+    request->limits->cpu_millicores = args->cpu;
+    request->limits->memory_megabytes = args->memory;
+    request->limits->disk_megabytes = args->storage;
+    request->limits->wall_ms = args->timeout_seconds * 1000;
+    int status = args->file ? add_code(cli, args, request, err) : 0;
+    status = status < 0 ? status : add_files(cli, args, request, err);
+    status = status < 0 ? status : add_env(cli, args, request, err);
+    return status < 0 ? status : add_input(cli, args, request, err);
+}
+
+/* --- the answer --- */
+
+static struct str bytes_of(const char *text, ProtobufCBinaryData data)
+{
+    return data.len > 0 ? str_make(data.data, data.len) : str_from(text);
+}
+
+/* What became of it, for a person, in one line. */
+static void print_fate(FILE *to, const Ext__RunResult *r)
+{
+    bool has_code = r->has_exit_code_case == EXT__RUN_RESULT__HAS_EXIT_CODE_EXIT_CODE;
+    fprintf(to, "cordium: ");
+    if (has_code) {
+        fprintf(to, "exited with %d", r->exit_code);
+    } else if (r->signal && strcmp(r->outcome, "signaled") == 0) {
+        fprintf(to, "ended by %s", r->signal_name);
+    } else {
+        for (const char *c = r->outcome; *c; c++) {
+            fputc(*c == '_' ? ' ' : *c, to);
+        }
+    }
+    if (r->detail[0]) {
+        fprintf(to, ": %s", r->detail);
+    }
+    if (r->usage) {
+        fprintf(to, "; %.3f s, %.3f s of CPU, %.1f MiB at most", (double)r->usage->wall_ms / 1000,
+                (double)r->usage->cpu_ms / 1000,
+                (double)r->usage->memory_peak_bytes / (1024 * 1024));
+    }
+    if (r->facts && r->facts->oom_kills > 0 && strcmp(r->outcome, "oom_killed") != 0) {
+        fprintf(to, "; %u processes inside were killed for memory", r->facts->oom_kills);
+    }
+    if (r->facts && r->facts->pids_denied > 0) {
+        fprintf(to, "; its limit of processes was reached");
+    }
+    if (r->facts && r->facts->disk_full) {
+        fprintf(to, "; its disk was full");
+    }
+    fprintf(to, " (run %s)\n", r->run_id);
+}
+
+static int write_files(const Ext__RunResult *r, const struct arguments *args, struct error *err)
+{
+    for (size_t i = 0; i < r->n_files; i++) {
+        const Ext__RunCollected *file = r->files[i];
+        if (file->skipped[0]) {
+            fprintf(stderr, "cordium: file left out (%s), %llu bytes\n", file->skipped,
+                    (unsigned long long)file->size_bytes);
+        } else if (local_file_write_below(args->into ? args->into : ".", file->path, file->mode,
+                                          bytes_of(file->text, file->data), err) < 0) {
+            return -err->status;
+        }
+    }
+    if (r->files_left_out > 0) {
+        fprintf(stderr, "cordium: %u more files were left out\n", r->files_left_out);
+    }
+    return 0;
+}
+
+static int exit_code_of(const Ext__RunResult *r)
+{
+    bool has_code = r->has_exit_code_case == EXT__RUN_RESULT__HAS_EXIT_CODE_EXIT_CODE;
+    return has_code && r->exit_code >= 0 && r->exit_code <= 255 ? r->exit_code : EXIT_NO_CODE;
+}
+
+struct flow {
+    struct cli *cli;
+    const struct arguments *args;
+    bool has_result;
+    bool has_failed;
+    int exit_code;
+    uint64_t shown[2]; /* bytes of each stream */
+    struct error err;
+};
+
+static bool show(FILE *to, struct str bytes)
+{
+    return bytes.len == 0 || (fwrite(bytes.ptr, 1, bytes.len, to) == bytes.len && fflush(to) == 0);
+}
+
+/* What was streamed is the beginning, as far as the limit goes; the result has the end of what was
+ * cut. Of a repeated run nothing was streamed: all is in the result. */
+static bool show_rest(struct flow *f, FILE *to, int stream, const Ext__RunOutput *o)
+{
+    if (!o) {
+        return true;
+    }
+    if (f->shown[stream] == 0) {
+        struct str head = bytes_of(o->text, o->data);
+        f->shown[stream] = head.len;
+        if (!show(to, head)) {
+            return false;
+        }
+    }
+    struct str tail = bytes_of(o->tail_text, o->tail_data);
+    uint64_t tail_at = o->total_bytes - tail.len;
+    if (tail_at > f->shown[stream]) {
+        (void)fflush(to);
+        fprintf(stderr, "\ncordium: %llu bytes were dropped here\n",
+                (unsigned long long)(tail_at - f->shown[stream]));
+    } else {
+        uint64_t again = f->shown[stream] - tail_at;
+        again = again < tail.len ? again : tail.len;
+        tail.ptr += again;
+        tail.len -= (size_t)again;
+    }
+    return show(to, tail);
+}
+
+static bool take_result(struct flow *f, const Ext__RunResult *r)
+{
+    f->has_result = true;
+    f->exit_code = exit_code_of(r);
+    if (f->args->output) {
+        return output_message(&r->base, f->args->output, &f->err) == 0;
+    }
+    if (!show_rest(f, stdout, 0, r->stdout) || !show_rest(f, stderr, 1, r->stderr) ||
+        write_files(r, f->args, &f->err) < 0) {
+        return false;
+    }
+    if (f->exit_code != 0 || isatty(STDERR_FILENO)) {
+        print_fate(stderr, r);
+    }
+    return true;
+}
+
+static bool on_message(void *state, const ProtobufCMessage *message)
+{
+    struct flow *f = state;
+    const Ext__RunEvent *event = (const Ext__RunEvent *)message;
+    bool is_fine = true;
+    if (event->type_case == EXT__RUN_EVENT__TYPE_OUTPUT && !f->args->output) {
+        bool is_error = event->output->stream == EXT__RUN_RESULT__CHUNK__STREAM__STDERR;
+        struct str bytes = bytes_of(event->output->text, event->output->data);
+        f->shown[is_error] += bytes.len;
+        is_fine = show(is_error ? stderr : stdout, bytes);
+    } else if (event->type_case == EXT__RUN_EVENT__TYPE_RESULT) {
+        is_fine = take_result(f, event->result);
+    }
+    f->has_failed = f->has_failed || !is_fine;
+    return is_fine;
+}
+
+static int run_code_body(struct cli *cli, const struct arguments *args, int *exit_code,
+                         struct error *err)
+{
+    Ext__RunRequest *request = CLI_NEW(cli, Ext__RunRequest, ext__run_request);
+    struct flow flow = {.cli = cli, .args = args, .exit_code = EXIT_NO_CODE};
+    const struct transport_stream_handler handler = {
+        .on_message = on_message, .state = &flow, .input_fd = -1};
+    if (make_request(cli, args, request, err) < 0 ||
+        transport_stream(cli->transport, RUN_SERVICE "RunStream", &request->base, &handler, err) <
+            0) {
+        return -err->status;
+    }
+    if (flow.err.status) {
+        return error_set(err, flow.err.status, "%s", flow.err.text);
+    }
+    if (flow.has_failed || !flow.has_result) {
+        return error_set(err, flow.has_failed ? STATUS_CANCELLED : STATUS_UNAVAILABLE,
+                         flow.has_failed ? "the output could not be written"
+                                         : "the call ended before the program did");
+    }
+    *exit_code = flow.exit_code;
+    return 0;
+}
+
+/* --- runs --- */
+
+static int show_run(struct cli *cli, const struct arguments *args, struct error *err)
+{
+    Ext__GetRunRequest *request = CLI_NEW(cli, Ext__GetRunRequest, ext__get_run_request);
+    ProtobufCMessage *reply = NULL;
+    request->run_id = text_of(cli, args->words.items[0]);
+    if (cli_call(cli, RUN_SERVICE "GetRun", &request->base, &reply, err) < 0) {
+        return -err->status;
+    }
+    return output_message(reply, args->output, err);
+}
+
+static int cancel_run(struct cli *cli, const struct arguments *args, struct error *err)
+{
+    Ext__CancelRunRequest *request = CLI_NEW(cli, Ext__CancelRunRequest, ext__cancel_run_request);
+    ProtobufCMessage *reply = NULL;
+    request->run_id = text_of(cli, args->words.items[0]);
+    if (cli_call(cli, RUN_SERVICE "CancelRun", &request->base, &reply, err) < 0) {
+        return -err->status;
+    }
+    fprintf(stderr, "%s\n",
+            ((const Ext__CancelRunResponse *)reply)->is_cancelled ? "Cancelled the run"
+                                                                  : "The run had ended already");
+    return 0;
+}
+
+static void fill_row(struct cli *cli, const Ext__ListRunsResponse__Item *item, const char **row)
+{
+    static const char *const STATES[] = {"", "preparing", "running", "ended"};
+    bool has_code =
+        item->has_exit_code_case == EXT__LIST_RUNS_RESPONSE__ITEM__HAS_EXIT_CODE_EXIT_CODE;
+    row[0] = item->run_id;
+    row[1] = item->started_at ? field_text(&item->base, "started_at", &cli->arena) : "";
+    row[2] = item->program;
+    row[3] = (unsigned)item->state < 4 && item->state != EXT__RUN_RESULT__STATE__ENDED
+                 ? STATES[item->state]
+                 : item->outcome;
+    row[4] = has_code       ? cli_printf(cli, "%d", item->exit_code)
+             : item->signal ? cli_printf(cli, "signal %d", item->signal)
+                            : "";
+    row[5] = cli_printf(cli, "%.3f s", (double)item->wall_ms / 1000);
+    row[6] = item->template_;
+}
+
+static int list_runs(struct cli *cli, const struct arguments *args, struct error *err)
+{
+    static const char *const TITLES[COLUMNS] = {"Run",  "Started", "Program", "Outcome",
+                                                "Code", "Time",    "Template"};
+    Ext__ListRunsRequest *request = CLI_NEW(cli, Ext__ListRunsRequest, ext__list_runs_request);
+    ProtobufCMessage *reply = NULL;
+    if (cli_call(cli, RUN_SERVICE "ListRuns", &request->base, &reply, err) < 0) {
+        return -err->status;
+    }
+    const Ext__ListRunsResponse *list = (const Ext__ListRunsResponse *)reply;
+    if (args->output && strcmp(args->output, "table") != 0) {
+        return output_message(reply, args->output, err);
+    }
+    const char **cells = cli_alloc(cli, (list->n_items + 1) * COLUMNS * sizeof *cells);
+    for (size_t i = 0; i < list->n_items; i++) {
+        fill_row(cli, list->items[i], cells + i * COLUMNS);
+    }
+    output_table(TITLES, COLUMNS, cells, list->n_items);
+    return 0;
+}
+
+static int runs_body(struct cli *cli, const struct arguments *args, int *exit_code,
+                     struct error *err)
+{
+    (void)exit_code;
+    if (args->words.count == 0) {
+        return args->cancel ? error_set(err, STATUS_INVALID_ARGUMENT, "--cancel needs a run's id")
+                            : list_runs(cli, args, err);
+    }
+    return args->cancel ? cancel_run(cli, args, err) : show_run(cli, args, err);
+}
+
+static int run_code(const struct command *self, const struct arguments *args)
+{
+    (void)self;
+    return cli_run(args, run_code_body);
+}
+
+static int run_runs(const struct command *self, const struct arguments *args)
+{
+    (void)self;
+    return cli_run(args, runs_body);
+}
+
+static const struct argp_option run_code_options[] = {
+    ARG_FILE("the program's text ('-': standard input)"),
+    ARG_ENV,
+    ARG_OUTPUT,
+    {"language", OPT_LANGUAGE, "NAME", 0, "python, sh, bash, node …; by the file's name", 0},
+    {"template", OPT_TEMPLATE, "TEMPLATE", 0, "what the sandbox is made from", 0},
+    {"image", OPT_IMAGE, "URL", 0, "image of a registry instead of the Template's", 0},
+    {"timeout", OPT_TIMEOUT, "SECONDS", 0, "the program ends after that", 0},
+    {"cpu", OPT_CPU, "MILLICORES", 0, "limit", 0},
+    {"memory", OPT_MEMORY, "MEGABYTES", 0, "limit", 0},
+    {"storage", OPT_STORAGE, "MEGABYTES", 0, "limit", 0},
+    {"send", OPT_SEND, "FILE", 0, "put this file into /workspace (may be repeated)", 0},
+    {"collect", OPT_COLLECT, "PATTERN", 0, "bring these files back (may be repeated)", 0},
+    {"into", OPT_INTO, "FOLDER", 0, "where they go; else the folder that one is in", 0},
+    {"key", OPT_KEY, "TEXT", 0, "the same key runs it once", 0},
+    {"workdir", 'w', "DIR", 0, "working directory of the program", 0},
+    {"root", OPT_ROOT, NULL, 0, "run as root of the sandbox", 0},
+    {"no-stdin", OPT_NO_STDIN, NULL, 0, "the program reads nothing", 0},
+    ARG_END,
+};
+
+static const struct argp_option runs_options[] = {
+    ARG_OUTPUT,
+    {"cancel", OPT_CANCEL, NULL, 0, "end the run", 0},
+    ARG_END,
+};
+
+const struct command run_commands[] = {
+    {"run-code", "Run a program once in a sandbox of its own; its exit code is ours.",
+     "[-f FILE] [-- ARGUMENT...]", run_code_options, 0, 0, ARGUMENTS_LIST_MAX, run_code},
+    {"runs", "List earlier runs, or show what became of one.", "[RUN-ID]", runs_options, 0, 0, 1,
+     run_runs},
+    {0},
+};
