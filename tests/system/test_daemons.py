@@ -13,7 +13,7 @@ def pid_of(platform, name):
 
 def status_of(pid):
     with open(f"/proc/{pid}/status") as file:
-        return dict(line.rstrip().split(":\t", 1) for line in file if ":\t" in line)
+        return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
 
 
 @test
