@@ -90,3 +90,6 @@ $(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh $(OUT)/cordium-image
 	@touch $@
 
 PROGRAMS += $(OUT)/cordium-files $(OUT)/cordium $(OUT)/octeliumctl $(SANDBOX_TOOLS)/.made
+
+$(OUT)/tests/fuzz/fuzz_policy_file: $(OUT)/tests/fuzz/fuzz_policy_file.o $(OUT)/libpolicyfile.a $(OUT)/libcodec.a $(OUT)/libpolicy.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(CLI_LIBS) -o $@

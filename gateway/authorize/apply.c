@@ -167,7 +167,7 @@ static void place_error(struct error *err, const struct tree_node *doc, bool is_
 
 static int read_documents(struct apply *a, struct str text, struct error *err)
 {
-    struct yaml_stream *stream;
+    struct yaml_stream *stream = NULL;
     struct failures failures = {.err = err};
     int rc = yaml_stream_open(text, &stream, err);
     while (rc == 0) {

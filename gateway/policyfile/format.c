@@ -389,7 +389,7 @@ static bool same_tree(const struct tree_node *a, const struct tree_node *b)
 static int read_all(struct str text, struct arena *arena, const struct tree_node ***ret,
                     size_t *ret_count, struct error *err)
 {
-    struct yaml_stream *stream;
+    struct yaml_stream *stream = NULL;
     const struct tree_node **trees = arena_calloc(arena, DOCUMENTS_MAX, sizeof *trees);
     int rc = trees ? yaml_stream_open(text, &stream, err)
                    : error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");

@@ -13,7 +13,7 @@
 int policy_test_find(struct str text, struct arena *arena, const struct tree_node **ret,
                      struct error *err)
 {
-    struct yaml_stream *stream;
+    struct yaml_stream *stream = NULL;
     int rc = yaml_stream_open(text, &stream, err);
     *ret = NULL;
     while (rc == 0) {

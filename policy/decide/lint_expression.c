@@ -412,7 +412,8 @@ static struct lint_seen visit_bind(struct walk w, const struct ast *node)
     size_t locals = w.run->local_count;
     struct lint_seen value = visit(w, node->target, USE_HARMLESS);
     bool is_bind = node->kind == AST_BIND;
-    add_local(w.run, node->local, is_bind ? value.shape : (struct policy_shape){POLICY_SHAPE_ANY},
+    add_local(w.run, node->local,
+              is_bind ? value.shape : (struct policy_shape){.kind = POLICY_SHAPE_ANY},
               is_bind ? value.path : NULL);
     struct lint_seen body = visit(w, node->body, USE_HARMLESS);
     w.run->local_count = locals;
