@@ -79,9 +79,11 @@ static int member_map_get(const struct policy_map *self, struct policy_value key
     if (key.kind != POLICY_STRING) {
         return 0;
     }
-    for (size_t i = 0; i < m->count; i++) {
-        if (str_eq(policy_value_str(key), m->members[i].name)) {
-            return m->members[i].make(m->activation, arena, ret);
+    const struct member *end = m->members + m->count;
+    for (const struct member *member = m->members; member < end; member++) {
+        if (member->name.len == key.len && member->name.ptr[0] == key.as.text[0] &&
+            str_eq(policy_value_str(key), member->name)) {
+            return member->make(m->activation, arena, ret);
         }
     }
     return 0;

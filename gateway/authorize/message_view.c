@@ -351,7 +351,12 @@ static size_t message_map_size(const struct policy_map *self)
 /* Without measuring what begins differently. */
 static bool name_is(struct str name, const char *wanted)
 {
-    return (name.len == 0 || name.ptr[0] == wanted[0]) && str_is(name, wanted);
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.ptr[i] != wanted[i] || !wanted[i]) {
+            return false;
+        }
+    }
+    return !wanted[name.len];
 }
 
 static int message_map_get(const struct policy_map *self, struct policy_value key,
@@ -362,7 +367,8 @@ static int message_map_get(const struct policy_map *self, struct policy_value ke
         return 0;
     }
     struct str name = policy_value_str(key);
-    for (unsigned i = 0; i < view->schema->descriptor->n_fields; i++) {
+    unsigned count = view->schema->descriptor->n_fields;
+    for (unsigned i = 0; i < count; i++) {
         if (name_is(name, view->schema->fields[i].json_name)) {
             return field_value(view->message, view->schema, i, arena, ret);
         }

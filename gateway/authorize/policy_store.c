@@ -10,7 +10,13 @@
 #include "gateway/state/resource.h"
 
 enum {
-    INLINE_SLOTS = 1024, /* power of two: owners whose inline policies are kept compiled */
+    /* Powers of two: owners whose inline policies are kept compiled, and whose policies are kept
+     * looked up and indexed. The few owners of many policies are not pushed out by the many owners
+     * of few. */
+    INLINE_SLOTS = 1024,
+    BUNDLE_SLOTS = 4096,
+    BUNDLE_LARGE_SLOTS = 256,
+    BUNDLE_LARGE_MIN = 8, /* policies at one owner */
     LOAD_ARENA_MAX_BYTES = 512 << 20,
     SCAN_ARENA_MAX_BYTES = 512 << 20,
     CONFIG_ARENA_MAX_BYTES = 16 << 20,
@@ -42,6 +48,8 @@ struct policy_store {
     char reason[SIGNATURE_SIZE];
     int64_t signed_ns;
     struct inline_slot inline_slots[INLINE_SLOTS];
+    struct policy_bundle *bundle_slots[BUNDLE_SLOTS]; /* by uid of the owner; NULL: empty */
+    struct policy_bundle *bundle_large_slots[BUNDLE_LARGE_SLOTS];
 };
 
 int policy_store_new(struct store *store, struct policy_store **ret, struct error *err)
@@ -69,9 +77,23 @@ void policy_snapshot_free(struct policy_snapshot *snapshot)
     }
 }
 
+/* Bundles keep the set from which they were made, and are of no use after a change. */
+static void drop_bundles(struct policy_store *ps)
+{
+    for (size_t i = 0; i < BUNDLE_SLOTS; i++) {
+        policy_bundle_unref(ps->bundle_slots[i]);
+        ps->bundle_slots[i] = NULL;
+    }
+    for (size_t i = 0; i < BUNDLE_LARGE_SLOTS; i++) {
+        policy_bundle_unref(ps->bundle_large_slots[i]);
+        ps->bundle_large_slots[i] = NULL;
+    }
+}
+
 void policy_store_free(struct policy_store *ps)
 {
     if (ps) {
+        drop_bundles(ps);
         for (size_t i = 0; i < INLINE_SLOTS; i++) {
             policy_set_unref(ps->inline_slots[i].set);
         }
@@ -306,6 +328,7 @@ void policy_store_unstage(struct policy_store *ps)
 void policy_store_install(struct policy_store *ps, struct policy_snapshot *next)
 {
     struct policy_snapshot *old = ps->current;
+    drop_bundles(ps);
     ps->current = next;
     policy_snapshot_free(old);
 }
@@ -406,13 +429,13 @@ int policy_store_check_attachments(const struct policy_store *ps, const Protobuf
 }
 
 /* uids are random, so their bytes spread well enough. */
-static size_t slot_of(const char *uid)
+static size_t slot_of(const char *uid, size_t slot_count)
 {
     size_t h = 0;
     for (const char *c = uid; *c; c++) {
         h = h * 31 + (uint8_t)*c;
     }
-    return h & (INLINE_SLOTS - 1);
+    return h & (slot_count - 1);
 }
 
 /* With a reference for the caller. A resource without uid or version is compiled each time. */
@@ -423,7 +446,7 @@ static int inline_set(struct policy_store *ps, const ProtobufCMessage *resource,
     size_t room = RESOURCE_UUID_BYTES;
     bool is_kept = m && m->uid[0] && m->resource_version[0] && strlen(m->uid) < room &&
                    strlen(m->resource_version) < room;
-    struct inline_slot *slot = is_kept ? &ps->inline_slots[slot_of(m->uid)] : NULL;
+    struct inline_slot *slot = is_kept ? &ps->inline_slots[slot_of(m->uid, INLINE_SLOTS)] : NULL;
     if (slot && slot->set && strcmp(slot->uid, m->uid) == 0 &&
         strcmp(slot->resource_version, m->resource_version) == 0) {
         *ret = policy_set_ref(slot->set);
@@ -437,6 +460,27 @@ static int inline_set(struct policy_store *ps, const ProtobufCMessage *resource,
         (void)snprintf(slot->resource_version, room, "%s", m->resource_version);
     }
     return rc;
+}
+
+/* What the attachment attaches, looked up in the set in force, with a reference for the caller.
+ * NULL: it has to be looked up in the decision. */
+static struct policy_bundle *bundle_of(struct policy_store *ps, const ProtobufCMessage *resource,
+                                       const struct policy_attachment *a)
+{
+    const Meta__Metadata *m = resource_metadata(resource);
+    size_t count = a->name_count + (a->inline_policies ? 1 : 0);
+    if (count == 0 || !ps->current || !m || !m->uid[0]) {
+        return NULL;
+    }
+    bool is_large = count >= BUNDLE_LARGE_MIN;
+    struct policy_bundle **slot = is_large
+                                      ? &ps->bundle_large_slots[slot_of(m->uid, BUNDLE_LARGE_SLOTS)]
+                                      : &ps->bundle_slots[slot_of(m->uid, BUNDLE_SLOTS)];
+    if (!*slot || !policy_bundle_serves(*slot, ps->current->set, a)) {
+        policy_bundle_unref(*slot);
+        *slot = policy_bundle_new(ps->current->set, a);
+    }
+    return policy_bundle_ref(*slot);
 }
 
 /* "User alice". This is in the way of every request: no printf. */
@@ -473,13 +517,16 @@ int policy_store_attachment(struct policy_store *ps, const ProtobufCMessage *res
         return error_wrap(err, "%s", point);
     }
     *ret = (struct policy_attachment){str_from(point), names, a.name_count, set, NULL};
+    ret->bundle = bundle_of(ps, resource, ret);
     return 0;
 }
 
 void policy_store_release(struct policy_attachment *attachment)
 {
     policy_set_unref((struct policy_set *)(uintptr_t)attachment->inline_policies);
+    policy_bundle_unref((struct policy_bundle *)(uintptr_t)attachment->bundle);
     attachment->inline_policies = NULL;
+    attachment->bundle = NULL;
 }
 
 static bool attaches(const ProtobufCMessage *resource, const char *policy_name)

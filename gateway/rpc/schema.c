@@ -24,11 +24,24 @@ const struct schema_message *schema_message_by_name(struct str full_name)
     return NULL;
 }
 
+/* Asked for several times in each request, so it measures no names. */
 const struct schema_message *schema_message_find(const ProtobufCMessageDescriptor *descriptor)
 {
-    const struct schema_message *m =
-        descriptor ? schema_message_by_name(str_from(descriptor->name)) : NULL;
-    return m && m->descriptor == descriptor ? m : NULL;
+    size_t low = 0;
+    size_t high = descriptor ? schema_message_count : 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct schema_message *m = &schema_message_table[middle];
+        if (m->descriptor == descriptor) {
+            return m;
+        }
+        if (strcmp(descriptor->name, m->descriptor->name) < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return NULL;
 }
 
 const struct schema_method *schema_method_find(struct str path)

@@ -51,6 +51,24 @@ static struct policy_value select_slow(struct eval *e, const struct node *n, str
     return optional ? as_optional(e, n, member) : member;
 }
 
+/* As select_slow(), of a map of the caller. */
+__attribute__((noinline)) static struct policy_value select_lazy(struct eval *e,
+                                                                 const struct node *n,
+                                                                 const struct policy_value *v,
+                                                                 const struct policy_value *name)
+{
+    struct policy_value member;
+    if (v->kind != POLICY_MAP) {
+        return select_slow(e, n, *v, *name, false);
+    }
+    int found = v->as.map->ops->get(v->as.map, *name, e->arena, &member);
+    if (__builtin_expect(found == 1, 1)) {
+        return member;
+    }
+    return found < 0 ? eval_fail_code(e, n, value_input_error(found))
+                     : missing_member(e, n, *v, *name);
+}
+
 static inline const struct policy_value *member_of_small_map(const struct policy_value *v,
                                                              const struct policy_value *name)
 {
@@ -67,7 +85,7 @@ static inline struct policy_value select_names(struct eval *e, const struct node
     for (; i < n->count; i++) {
         const struct policy_value *member = member_of_small_map(v, &n->names[i]);
         if (!member) {
-            slow = select_slow(e, n, *v, n->names[i], false);
+            slow = select_lazy(e, n, v, &n->names[i]);
             if (value_failed(slow)) {
                 return slow;
             }

@@ -160,22 +160,35 @@ struct policy_value eval_equal(struct eval *e, const struct node *n, struct poli
     return policy_bool(same == 1);
 }
 
-/* A text equals nothing but texts. */
-static struct policy_value text_in_array(struct eval *e, const struct node *n,
-                                         struct policy_value text, const struct array_list *list)
+/* A text and an item of a list: a text equals nothing but texts. 1, 0, or negative when the budget
+ * is used up. */
+static inline int text_is_item(struct eval *e, struct policy_value text,
+                               const struct policy_value *item)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        const struct policy_value *v = &list->items[i];
-        bool is_text = v->kind == POLICY_STRING;
-        uint32_t len = is_text && v->len < text.len ? v->len : text.len;
-        if (!eval_charge(e, is_text ? eval_text_cost(len) : 1)) {
-            return eval_limit(e, n);
-        }
-        if (is_text && v->len == text.len && value_same_bytes(v->as.text, text.as.text, text.len)) {
-            return policy_bool(true);
-        }
+    bool is_text = item->kind == POLICY_STRING;
+    uint32_t len = is_text && item->len < text.len ? item->len : text.len;
+    if (!eval_charge(e, is_text ? eval_text_cost(len) : 1)) {
+        return -1;
     }
-    return policy_bool(false);
+    return is_text && item->len == text.len &&
+           value_same_bytes(item->as.text, text.as.text, text.len);
+}
+
+static struct policy_value text_in_list(struct eval *e, const struct node *n,
+                                        struct policy_value text, const struct policy_list *list)
+{
+    const struct array_list *array = value_array(list);
+    size_t count = array ? array->count : policy_list_size(list);
+    int same = 0;
+    for (size_t i = 0; i < count && same == 0; i++) {
+        struct policy_value item;
+        int code = array ? 0 : eval_list_get(e, list, i, &item);
+        if (code) {
+            return eval_fail_code(e, n, code);
+        }
+        same = text_is_item(e, text, array ? &array->items[i] : &item);
+    }
+    return same < 0 ? eval_limit(e, n) : policy_bool(same);
 }
 
 struct policy_value eval_in(struct eval *e, const struct node *n, struct policy_value item,
@@ -191,10 +204,8 @@ struct policy_value eval_in(struct eval *e, const struct node *n, struct policy_
     if (container.kind != POLICY_LIST) {
         return eval_no_overload(e, n, container);
     }
-    const struct array_list *texts =
-        item.kind == POLICY_STRING ? value_array(container.as.list) : NULL;
-    if (texts) {
-        return text_in_array(e, n, item, texts);
+    if (item.kind == POLICY_STRING) {
+        return text_in_list(e, n, item, container.as.list);
     }
     size_t count = policy_list_size(container.as.list);
     for (size_t i = 0; i < count; i++) {

@@ -82,10 +82,24 @@ static bool add_named(struct policy_bundle *b, struct str name)
     return found;
 }
 
-static bool collect(struct policy_bundle *b, const struct str *names, size_t name_count)
+static bool copy_names(struct policy_bundle *b, const struct policy_attachment *a)
+{
+    b->names = arena_calloc(&b->arena, a->name_count, sizeof *b->names);
+    for (size_t i = 0; b->names && i < a->name_count; i++) {
+        const char *copy = arena_strndup(&b->arena, a->names[i].ptr, a->names[i].len);
+        if (!copy) {
+            return false;
+        }
+        b->names[i] = str_make(copy, a->names[i].len);
+    }
+    b->name_count = a->name_count;
+    return b->names;
+}
+
+static bool collect(struct policy_bundle *b)
 {
     size_t inline_count = b->inline_policies ? b->inline_policies->count : 0;
-    size_t named_max = name_count * (POLICY_PARENTS_MAX + 1);
+    size_t named_max = b->name_count * (POLICY_PARENTS_MAX + 1);
     size_t room = inline_count + (named_max < b->set->count ? named_max : b->set->count);
     b->policies = arena_calloc(&b->arena, room, sizeof *b->policies);
     b->events = arena_calloc(&b->arena, room + 1, sizeof *b->events);
@@ -93,13 +107,11 @@ static bool collect(struct policy_bundle *b, const struct str *names, size_t nam
     if (!b->policies || !b->events || !b->holds) {
         return false;
     }
-    for (size_t i = 0; i < name_count; i++) {
-        if (!add_named(b, names[i])) {
+    for (size_t i = 0; i < b->name_count; i++) {
+        if (!add_named(b, b->names[i])) {
             /* The decision ends there. */
-            const char *copy = arena_strndup(&b->arena, names[i].ptr, names[i].len);
-            b->events[b->event_count++] =
-                (struct bundle_event){BUNDLE_NONE, str_make(copy, names[i].len)};
-            return copy;
+            b->events[b->event_count++] = (struct bundle_event){BUNDLE_NONE, b->names[i]};
+            return true;
         }
     }
     for (size_t i = 0; i < inline_count; i++) {
@@ -349,31 +361,52 @@ static bool index_rules(struct policy_bundle *b)
     return ok;
 }
 
-struct policy_bundle *policy_bundle_new(struct policy_set *set, const struct str *names,
-                                        size_t name_count, struct policy_set *inline_policies)
+struct policy_bundle *policy_bundle_new(struct policy_set *set,
+                                        const struct policy_attachment *attachment)
 {
     struct policy_bundle *b = calloc(1, sizeof *b);
     if (!b) {
         return NULL;
     }
+    b->references = 1;
     b->set = policy_set_ref(set);
-    b->inline_policies = policy_set_ref(inline_policies);
+    b->inline_policies =
+        policy_set_ref((struct policy_set *)(uintptr_t)attachment->inline_policies);
     arena_init(&b->arena, POLICY_SET_MAX_BYTES);
-    if (!collect(b, names, name_count) || !order_rules(b) || !index_rules(b)) {
-        policy_bundle_free(b);
+    if (!copy_names(b, attachment) || !collect(b) || !order_rules(b) || !index_rules(b)) {
+        policy_bundle_unref(b);
         return NULL;
     }
     return b;
 }
 
-void policy_bundle_free(struct policy_bundle *bundle)
+struct policy_bundle *policy_bundle_ref(struct policy_bundle *bundle)
 {
     if (bundle) {
+        bundle->references++;
+    }
+    return bundle;
+}
+
+void policy_bundle_unref(struct policy_bundle *bundle)
+{
+    if (bundle && --bundle->references == 0) {
         arena_free(&bundle->arena);
         policy_set_unref(bundle->inline_policies);
         policy_set_unref(bundle->set);
         free(bundle);
     }
+}
+
+bool policy_bundle_serves(const struct policy_bundle *bundle, const struct policy_set *set,
+                          const struct policy_attachment *attachment)
+{
+    bool same = bundle->set == set && bundle->inline_policies == attachment->inline_policies &&
+                bundle->name_count == attachment->name_count;
+    for (size_t i = 0; same && i < bundle->name_count; i++) {
+        same = str_eq(bundle->names[i], attachment->names[i]);
+    }
+    return same;
 }
 
 const struct policy_set *policy_bundle_set(const struct policy_bundle *bundle)

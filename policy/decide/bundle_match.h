@@ -78,9 +78,12 @@ struct bundle_path {
 };
 
 struct policy_bundle {
+    _Atomic unsigned references;
     struct policy_set *set;
     struct policy_set *inline_policies;
     struct arena arena; /* everything below */
+    struct str *names;  /* as they were attached */
+    size_t name_count;
     struct bundle_policy *policies;
     struct bundle_event *events;
     struct bundle_rule *rules; /* by class, then by policy, then by index */

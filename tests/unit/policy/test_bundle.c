@@ -348,15 +348,15 @@ static void try_set(struct world *w)
     make_attachments(w);
     for (size_t i = 0; i < w->attachment_count; i++) {
         struct policy_attachment *a = &w->attachments[i];
-        a->bundle = policy_bundle_new(w->set, a->names, a->name_count,
-                                      (struct policy_set *)(uintptr_t)a->inline_policies);
+        a->bundle = policy_bundle_new(w->set, a);
         ck_assert_ptr_nonnull(a->bundle);
+        ck_assert(policy_bundle_serves(a->bundle, w->set, a));
     }
     for (unsigned i = 0; i < REQUESTS_PER_SET; i++) {
         ask(w);
     }
     for (size_t i = 0; i < w->attachment_count; i++) {
-        policy_bundle_free((struct policy_bundle *)(uintptr_t)w->attachments[i].bundle);
+        policy_bundle_unref((struct policy_bundle *)(uintptr_t)w->attachments[i].bundle);
         policy_set_unref((struct policy_set *)(uintptr_t)w->attachments[i].inline_policies);
     }
     policy_set_unref(w->set);
