@@ -151,6 +151,12 @@ static const struct check_case lint[] = {
     {DENY("        match: ctx.user.metadata.name.matches('a$b')\n"), "8:16:37 regex-never-matches"},
     {DENY("        match: ctx.user.spec.type.matches('^work')\n"), "8:16:35 regex-never-matches"},
     {DENY("        match: ctx.user.spec.type.matches('^WORK')\n"), ""},
+    {DENY("        match: has(ctx.session.status.authentication.info.geoip.network.asn) && "
+          "ctx.session.status.authentication.info.geoip.network.asn > 5\n"),
+     "8:81:60 operation-fails"},
+    {DENY("        match: has(ctx.session.status.authentication.info.geoip.network.asn) && "
+          "ctx.session.status.authentication.info.geoip.network.asn == 5\n"),
+     "8:81:61 comparison-never-true"},
     {DENY("        match: attrs.x == 1\n"), "8:16:7 attr-unknown"},
     {DENY("        match: ctx.groups.exists(g, g.metadta.name == 'x')\n"), "8:37:9 ctx-unknown"},
     {DENY("        match: ctx.groups.exists(g, g.metadata.name == 'x')\n"), ""},
