@@ -1,9 +1,10 @@
 /* A client of the executor for people and tests.
  *
  *   executor_probe SOCKET import TAR             -> image id (a build sandbox unpacks TAR)
- *   executor_probe SOCKET run IMAGE [-w] [-r] [-t] [-m MIB] [-p PIDS] [-n] -- ARGV...
+ *   executor_probe SOCKET run IMAGE [-w] [-r] [-t] [-n] [-m MIB] [-d MIB] [-i N] [-p N] [-c N] -- ARGV...
  *                                                   -w writable root, -r as root, -t terminal,
- *                                                   -n public network
+ *                                                   -n public network; limits: -m memory, -d disk,
+ *                                                   -i inodes, -p pids, -c thousandths of a cpu
  *   executor_probe SOCKET build -- ARGV...          in a build sandbox with the build network
  *   executor_probe SOCKET ping N                    N small questions; the slowest answer
  *   executor_probe SOCKET bench IMAGE N -- ARGV...  create, run, destroy, N times; medians
@@ -322,6 +323,12 @@ static int do_run(struct probe *p, char **argv, bool is_build)
                                                      .default_allow_public = true};
         } else if (strcmp(argv[i], "-m") == 0 && argv[i + 1]) {
             spec.limits.memory_bytes = strtoull(argv[++i], NULL, 10) << 20;
+        } else if (strcmp(argv[i], "-d") == 0 && argv[i + 1]) {
+            spec.limits.disk_bytes = strtoull(argv[++i], NULL, 10) << 20;
+        } else if (strcmp(argv[i], "-i") == 0 && argv[i + 1]) {
+            spec.limits.inodes = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "-c") == 0 && argv[i + 1]) {
+            spec.limits.cpu_millicores = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "-p") == 0 && argv[i + 1]) {
             spec.limits.pids = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (!read_image(argv[i], &spec.image)) {
