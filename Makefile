@@ -58,7 +58,8 @@ DEPS_BUILD := gcc libc6-dev pkg-config libcurl4-openssl-dev libcjson-dev libpcre
 DEPS_RUN := skopeo buildah ca-certificates btrfs-progs e2fsprogs nftables iproute2 util-linux tar tzdata
 DEPS_DEMO := $(DEPS_BUILD) $(DEPS_RUN) docker-registry mmdebstrap busybox-static debian-archive-keyring \
 	python3 python3-venv curl
-DEPS_CHECK := $(DEPS_DEMO) clang-14 libclang-rt-14-dev llvm-14 libasan8 libubsan1 python3-grpcio python3-protobuf \
+DEPS_VM := qemu-system-x86 xfsprogs btrfs-progs e2fsprogs nftables busybox-static kmod cpio xz-utils debian-archive-keyring
+DEPS_CHECK := $(DEPS_DEMO) $(DEPS_VM) clang-14 libclang-rt-14-dev llvm-14 libasan8 libubsan1 python3-grpcio python3-protobuf \
 	python3-h2 nghttp2-client bubblewrap
 
 # The unmodified client library of the original, for the demo and the tests.
@@ -93,6 +94,7 @@ help:
 	@echo "make demo          set up, build, start a platform and run the main job (as root)"
 	@echo "make demo-down     stop it and remove what it made"
 	@echo "make check         every test (as root); make check-unit: those that need no root"
+	@echo "make check-vm      the executor's tests on Debian's kernels under QEMU: cgroup v2, project quota"
 	@echo "make bench-quick   where the time of one sandbox goes, beside bubblewrap"
 	@echo "make BUILD=debug|asan|ubsan|fuzz ...   other variants, under build/<variant>"
 	@echo "make layers | conformance | clean"

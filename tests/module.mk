@@ -60,6 +60,7 @@ check-all: $(OUT)/tests/tools/probe
 		"image=$(MAKE) --no-print-directory check-image" \
 		"edge-asan=$(MAKE) --no-print-directory -j2 BUILD=asan check-edge" \
 		"fuzz-corpora=$(MAKE) --no-print-directory -j2 BUILD=fuzz fuzz-replay" \
+		"vm=$(MAKE) --no-print-directory check-vm" \
 		"system=tests/system/run.sh" \
 		"faults=tests/system/run.sh faults" \
 		"system-asan=$(MAKE) --no-print-directory -j2 BUILD=asan all && BUILD=asan tests/system/run.sh exec errors policy cli" \
@@ -72,6 +73,16 @@ check-policies: $(OUT)/cordium
 	$(OUT)/cordium policy check --strict testdata/seed
 	$(OUT)/cordium policy test --strict testdata/policies/tests
 .PHONY: check-policies
+
+# Other kernels, in QEMU: cgroup v2 and project quota.
+VM_PROGRAMS := build/release/cordium-executor build/release/cordium-launcher build/release/executor_probe \
+	build/release/tests/unit/executor/runner build/release/tests/tools/attack
+check-vm:
+	@$(NEEDS_ROOT)
+	@tests/install-deps.sh $(DEPS_VM) || echo "the packages of check-vm cannot be installed" >&2
+	@$(MAKE) --no-print-directory -j2 BUILD=release $(VM_PROGRAMS)
+	@tests/vm/check-vm.sh
+.PHONY: check-vm
 
 # Every fuzz target's corpus, replayed once.
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
