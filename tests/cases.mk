@@ -2,3 +2,8 @@
 cases: all
 	@tests/cases/run.sh $(CASES) $(ONLY)
 .PHONY: cases
+
+# The one parser of what programs inside a sandbox write (BUILD=fuzz).
+$(OUT)/tests/fuzz/fuzz_oneshot_files: $(OUT)/tests/fuzz/fuzz_oneshot_files.o $(OUT)/gateway/services/oneshot_files.o \
+	$(OUT)/gateway/services/oneshot_output.o $(OUT)/libdata.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(DATA_LIBS) -o $@

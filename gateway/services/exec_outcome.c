@@ -83,7 +83,8 @@ void exec_outcome_judge(const struct executor_run_exit *event, const struct exec
     o->code = -1;
     if (event->killed_by_us) {
         o->kind = kind_of_kill(event->kill_reason);
-    } else if (asked->wall_limit_ns > 0 && event->wall_ns >= asked->wall_limit_ns) {
+    } else if (asked->wall_limit_ns > 0 &&
+               (asked->heard_limit || event->wall_ns >= asked->wall_limit_ns)) {
         /* It obeyed, or died of something else on the way: the time was up all the same. */
         o->kind = EXEC_TIMED_OUT;
     } else if (event->main_was_oom_killed) {

@@ -35,8 +35,9 @@ struct exec_asked {
     const char *cwd;
     const char *program;
     bool is_by_shell; /* program is the last shell that was tried */
-    /* Not 0: the program was told to end when this time was over. */
+    /* Not 0: the program was told to end when this time was over by our clock. */
     uint64_t wall_limit_ns;
+    bool heard_limit; /* it was alive when it was told */
 };
 
 /* Fills *ret from the executor's report. */

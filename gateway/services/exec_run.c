@@ -25,6 +25,11 @@ enum {
     COMMAND_ARGUMENT_MAX_BYTES = 120 * 1024, /* under the kernel's limit for one string */
 };
 
+/* The executor's answer to the SIGTERM of a time limit may come after the end of the run. */
+struct limit_note {
+    struct exec_run *run; /* NULL: gone */
+};
+
 struct exec_run {
     struct gateway *gateway;
     struct exec_run_events events;
@@ -52,7 +57,9 @@ struct exec_run {
     bool is_output_paused;
     bool is_delivering; /* an event of ours is on the stack */
     enum executor_kill_reason kill_reason;
-    uint64_t wall_limit_ns; /* set when the time was up; else 0 */
+    uint64_t wall_limit_ns;        /* set when the time was up; else 0 */
+    bool heard_limit;              /* the program was alive when it was told so */
+    struct limit_note *limit_note; /* while the answer is due */
     struct exec_outcome outcome;
 };
 
@@ -84,6 +91,9 @@ static void close_child_stdin(struct exec_run *run)
 
 static void run_free(struct exec_run *run)
 {
+    if (run->limit_note) {
+        run->limit_note->run = NULL;
+    }
     exec_pipe_free(run->output[0]);
     exec_pipe_free(run->output[1]);
     close_input(run);
@@ -212,6 +222,7 @@ static void on_exited(struct executor_run_watch *watch, const struct executor_ru
         .program = run->spec.argc > 0 ? run->spec.argv[0] : SHELLS[run->shell_index],
         .is_by_shell = run->spec.argc == 0,
         .wall_limit_ns = run->wall_limit_ns,
+        .heard_limit = run->heard_limit,
     };
     exec_outcome_judge(event, &asked, &run->outcome);
     end_run(run);
@@ -586,6 +597,16 @@ void exec_run_kill(struct exec_run *run, enum executor_kill_reason reason)
     }
 }
 
+static void on_limit_told(void *context, const struct executor_reply *reply)
+{
+    struct limit_note *note = context;
+    if (note->run) {
+        note->run->heard_limit = reply->err.status == 0;
+        note->run->limit_note = NULL;
+    }
+    free(note);
+}
+
 void exec_run_terminate(struct exec_run *run, uint32_t wall_limit_ms)
 {
     struct executor_client *client = executor_link_client(run->gateway->executor, NULL);
@@ -593,12 +614,20 @@ void exec_run_terminate(struct exec_run *run, uint32_t wall_limit_ms)
         return;
     }
     run->wall_limit_ns = (uint64_t)wall_limit_ms * 1000000;
-    /* A stopped program hears nothing before it goes on. */
-    static const int SIGNALS[] = {SIGTERM, SIGCONT};
-    for (int i = 0; i < 2 && client && run->is_running; i++) {
-        (void)executor_run_signal(client, run->watch.run, SIGNALS[i], true,
-                                  (struct executor_callback){on_killed, NULL}, NULL);
+    struct limit_note *note = client && run->is_running ? calloc(1, sizeof *note) : NULL;
+    if (!note) {
+        return; /* the kill that follows does without */
     }
+    note->run = run;
+    if (executor_run_signal(client, run->watch.run, SIGTERM, true,
+                            (struct executor_callback){on_limit_told, note}, NULL)) {
+        free(note);
+        return;
+    }
+    run->limit_note = note;
+    /* A stopped program hears nothing before it goes on. */
+    (void)executor_run_signal(client, run->watch.run, SIGCONT, true,
+                              (struct executor_callback){on_killed, NULL}, NULL);
 }
 
 void exec_run_abandon(struct exec_run *run, enum executor_kill_reason reason)

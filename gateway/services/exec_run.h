@@ -61,9 +61,9 @@ int exec_run_start(struct gateway *g, const struct exec_run_spec *spec,
 /* Kills the whole tree; `ended` still follows. The first reason counts. */
 void exec_run_kill(struct exec_run *run, enum executor_kill_reason reason);
 
-/* The time of the run is up: SIGTERM and SIGCONT to the program's process group, and an outcome that says so
- * however it ends, unless it turns out that it had ended before wall_limit_ms. The owner kills with
- * EXECUTOR_KILL_DEADLINE when it has waited long enough. */
+/* The time of the run is up: SIGTERM and SIGCONT to the program's process group, and an outcome
+ * that says so however it ends, unless it turns out that it had ended before wall_limit_ms. The
+ * owner kills with EXECUTOR_KILL_DEADLINE when it has waited long enough. */
 void exec_run_terminate(struct exec_run *run, uint32_t wall_limit_ms);
 
 /* The owner goes away: no more events; the tree is killed when reason is not KILL_NONE. */

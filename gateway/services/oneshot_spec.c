@@ -305,11 +305,6 @@ int oneshot_plan_program(const Ext__RunRequest *request, struct arena *arena,
 
 /* --- limits --- */
 
-static Cordium__Workspace__Spec__Limit *limit_of(struct limit_values values, struct arena *arena)
-{
-    return limit_to_message(values, arena);
-}
-
 struct three {
     struct limit_values values;
     struct limit_values maximum;
@@ -402,10 +397,9 @@ static int plan_own(const Ext__RunLimits *asked, const struct oneshot_surroundin
 }
 
 /* CPU, memory and disk follow the rules of workspaces. */
-static int plan_shared(const struct oneshot_surroundings *around, struct arena *arena,
-                       const struct three *t, struct oneshot_plan *plan, struct error *err)
+static int plan_shared(const struct oneshot_surroundings *around, const struct three *t,
+                       struct oneshot_plan *plan, struct error *err)
 {
-    (void)arena;
     const struct {
         enum oneshot_limit_name which;
         const char *name;
@@ -448,7 +442,7 @@ int oneshot_plan_limits(const Ext__RunLimits *asked, const struct oneshot_surrou
     }
     arena_init(&arena, 16 * 1024);
     struct limit_sources s = {
-        .workspace = limit_of(t.by_caller, &arena),
+        .workspace = limit_to_message(t.by_caller, &arena),
         .template_ =
             around->template_ && around->template_->spec ? around->template_->spec->limit : NULL,
         .space = around->space,
@@ -458,7 +452,8 @@ int oneshot_plan_limits(const Ext__RunLimits *asked, const struct oneshot_surrou
     if (!rc) {
         t.values = limit_effective(&s);
         workspace_limit_cap(around->host, &t.values);
-        s.workspace = limit_of((struct limit_values){UINT32_MAX, UINT32_MAX, UINT32_MAX}, &arena);
+        s.workspace =
+            limit_to_message((struct limit_values){UINT32_MAX, UINT32_MAX, UINT32_MAX}, &arena);
         rc = s.workspace ? 0 : no_room(err);
     }
     if (!rc) {
@@ -466,7 +461,7 @@ int oneshot_plan_limits(const Ext__RunLimits *asked, const struct oneshot_surrou
         workspace_limit_cap(around->host, &t.maximum);
         rc = plan_own(asked, around, plan, err);
     }
-    rc = rc ? rc : plan_shared(around, &arena, &t, plan, err);
+    rc = rc ? rc : plan_shared(around, &t, plan, err);
     arena_free(&arena);
     return rc;
 }

@@ -2,6 +2,7 @@
 #define SERVICES_ONESHOT_SPEC_H
 
 #include "api/ext.pb-c.h"
+#include "executor/client/executor_client.h"
 #include "gateway/request.h"
 #include "policy/base/str.h"
 

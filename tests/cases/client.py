@@ -32,14 +32,20 @@ class Client:
     def login(self):
         answer = self._post("/octelium.api.main.auth.v1.MainService/AuthenticateWithAuthenticationToken",
                             {"authenticationToken": self.token}, None)
+        self.refresh = answer["refreshToken"]
         return answer["accessToken"]
+
+    def logout(self):
+        """A User has only so many Sessions."""
+        self._post("/octelium.api.main.auth.v1.MainService/Logout", {}, None,
+                   {"x-octelium-refresh-token": self.refresh})
 
     def connection(self):
         return http.client.HTTPSConnection("localhost", self.port, context=self.context, timeout=120)
 
-    def _post(self, path, body, access):
+    def _post(self, path, body, access, more=()):
         connection = self.connection()
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", **dict(more)}
         if access:
             headers["x-octelium-auth"] = access
         connection.request("POST", path, json.dumps(body), headers)

@@ -1,0 +1,341 @@
+"""Programs run once: outcomes, limits, files, keys, cancel, who may see what."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import fixture
+from harness import eventually, main, test
+
+IMAGE = "docker.io/library/busybox:latest"
+
+
+ACCESS = {}
+
+
+def access_of(platform, token=None):
+    """One log-in a user: a User has only so many Sessions."""
+    if token not in ACCESS:
+        ACCESS[token] = platform.access_token(token)
+    return ACCESS[token]
+
+
+def run(platform, token=None, status=200, access=None, **request):
+    """POST /v1/run with the real curl; gives the answer."""
+    code, text = platform.curl("/v1/run", json.dumps({"image": IMAGE, **request}),
+                               access or access_of(platform, token))
+    assert code == status, f"HTTP {code}: {text[:300]}"
+    return json.loads(text)
+
+
+def call(platform, method, access, status=200, **request):
+    code, text = platform.curl("/cordium.ext.v1.RunService/" + method, json.dumps(request), access)
+    assert code == status, f"HTTP {code}: {text[:300]}"
+    return json.loads(text)
+
+
+def text(result, stream="stdout"):
+    return result.get(stream, {}).get("text", "")
+
+
+def processes_of(run_id):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environ:
+                if f"CORDIUM_RUN_ID={run_id}".encode() in environ.read():
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+# --- outcomes: each alone, and with another cause beside it ---
+
+
+def memory_hog(megabytes):
+    """In a shell with nothing but busybox: dd holds one block of that size."""
+    return f"dd if=/dev/zero of=/dev/null bs={megabytes}M count=1 2>/dev/null"
+
+
+OUTCOMES = [
+    # name, command, request, outcome, exit code, signal, facts
+    ("exit 0", "exit 0", {}, "exited", 0, 0, {}),
+    ("exit 137", "exit 137", {}, "exited", 137, 0, {}),
+    ("SIGKILL by itself", "kill -9 $$", {}, "signaled", None, 9, {}),
+    ("SIGSEGV", "kill -11 $$", {}, "signaled", None, 11, {}),
+    ("time-out", "sleep 9", {"limits": {"wallMs": 300}}, "timed_out", None, 15, {}),
+    ("time-out, TERM ignored", "trap '' TERM; while :; do sleep 9; done", {"limits": {"wallMs": 300, "graceMs": 200}},
+     "timed_out", None, 9, {"killedBy": "deadline"}),
+    ("time-out, exits with 0 on TERM", "trap 'exit 0' TERM; while :; do sleep 0.05; done",
+     {"limits": {"wallMs": 300}}, "timed_out", None, 0, {}),
+    ("time-out while stopped", "trap '' TERM; kill -STOP $$", {"limits": {"wallMs": 300}}, "timed_out", None, 0, {}),
+    ("CPU limit", "while :; do :; done", {"limits": {"cpuMs": 200}}, "cpu_limit", None, 9, {"killedBy": "cpu limit"}),
+    ("OOM of the main process", "exec " + memory_hog(100), {"limits": {"memoryMegabytes": 32}}, "oom_killed", None, 9,
+     {"oomKills": 1}),
+    ("OOM inside, exit 1", memory_hog(100) + "; exit 1", {"limits": {"memoryMegabytes": 32}}, "exited", 1, 0,
+     {"oomKills": 1}),
+    ("OOM inside, then time-out", memory_hog(100) + "; sleep 9", {"limits": {"memoryMegabytes": 32, "wallMs": 600}},
+     "timed_out", None, 15, {"oomKills": 1}),
+    ("output limit", "yes", {"killOnOutputLimit": True, "limits": {"stdoutBytes": 1000}}, "output_limit", None, 9,
+     {"killedBy": "output limit"}),
+    ("output over its limit is no outcome", "head -c 500000 /dev/zero", {"limits": {"stdoutBytes": 1000}}, "exited", 0, 0, {}),
+    ("no such program", None, {"argv": ["nothing-here"]}, "exited", 127, 0, {}),
+    ("no such folder", "true", {"workingDir": "/nowhere"}, "exited", 126, 0, {}),
+]
+
+
+@test
+def every_outcome_is_told_from_kernel_facts(platform):
+    access = access_of(platform)
+    wrong = []
+    for name, command, request, outcome, code, number, facts in OUTCOMES:
+        result = run(platform, access=access, **({"command": command} if command else {}), **request)
+        got = (result["outcome"], result.get("exitCode"), result.get("signal", 0))
+        if got != (outcome, code, number):
+            wrong.append(f"{name}: {got}")
+        for key, value in facts.items():
+            if result["facts"].get(key) != value and not (key == "oomKills" and result["facts"].get(key, 0) >= value):
+                wrong.append(f"{name}: {key} is {result['facts'].get(key)}")
+    assert not wrong, wrong
+
+
+@test
+def pids_that_were_denied_are_a_fact(platform):
+    command = "i=0; while [ $i -lt 60 ]; do sleep 0.3 & i=$((i+1)); done; exit 0"
+    result = run(platform, command=command, limits={"pids": 16})
+    assert result["facts"].get("pidsDenied", 0) > 0, result
+
+
+@test
+def a_full_disk_is_a_fact(platform):
+    result = run(platform, command="dd if=/dev/zero of=full bs=1M; sync; exit 5", limits={"diskMegabytes": 16})
+    assert result["outcome"] == "exited" and result["exitCode"] == 5, result
+    assert result["facts"].get("diskFull"), result
+
+
+@test
+def usage_counts_the_whole_tree(platform):
+    command = "for i in 1 2; do (i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done) & done; wait"
+    usage = run(platform, command=command)["usage"]
+    assert int(usage["cpuUserUs"]) > 10000 and int(usage["memoryPeakBytes"]) > 0 and int(usage["wallMs"]) > 0, usage
+
+
+@test
+def nothing_of_a_run_outlives_its_answer(platform):
+    began = time.monotonic()
+    result = run(platform, command="sleep 30 & setsid sleep 30 & (setsid sh -c 'sleep 30' &) ; echo done")
+    assert text(result) == "done\n" and time.monotonic() - began < 5, result
+    assert not processes_of(result["runId"])
+
+
+# --- what goes in and comes out ---
+
+
+@test
+def code_files_input_and_environment_reach_the_program(platform):
+    result = run(platform, code='cat "$1" given.txt -; echo "$A"', language="sh", argv=["sub/deep.txt"], stdin="in\n",
+                 env={"A": "a b"}, files=[{"path": "given.txt", "text": "given\n"},
+                                          {"path": "sub/deep.txt", "data": base64.b64encode(b"deep\n").decode()}])
+    assert text(result) == "deep\ngiven\nin\na b\n", result
+
+
+@test
+def files_come_back_by_pattern_and_links_are_not_followed(platform):
+    command = ("mkdir -p out/deep; echo a > out/a.txt; echo b > out/deep/b.txt; echo c > c.log; printf '\\377\\0' > out/bytes;"
+               "ln -s /etc/passwd out/link; mkfifo out/pipe; head -c 3000000 /dev/zero > out/large")
+    result = run(platform, command=command, collect=["out/**"])
+    files = {f["path"]: f for f in result["files"]}
+    assert set(files) == {"out/a.txt", "out/deep/b.txt", "out/bytes", "out/link", "out/pipe", "out/large"}, files
+    assert files["out/deep/b.txt"]["text"] == "b\n"
+    assert base64.b64decode(files["out/bytes"]["data"]) == b"\377\0"
+    assert [files[f"out/{n}"].get("skipped") for n in ("link", "pipe", "large")] == \
+        ["symbolic link", "named pipe", "too large"], files
+
+
+@test
+def long_output_keeps_both_ends_and_counts(platform):
+    result = run(platform, command="i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; echo answer >&2",
+                 limits={"stdoutBytes": 100})
+    out = result["stdout"]
+    assert out["isTruncated"] and out["text"].startswith("line 0\n") and out["tailText"].endswith("line 1999\n"), out
+    assert int(out["droppedBytes"]) == int(out["totalBytes"]) - len(out["text"]) - len(out["tailText"])
+    assert text(result, "stderr") == "answer\n" and not result["stderr"].get("isTruncated")
+
+
+@test
+def merged_output_is_in_order(platform):
+    result = run(platform, command="echo 1; sleep 0.05; echo 2 >&2; sleep 0.05; echo 3", mergeOutput=True)
+    assert [(c["stream"], c["text"]) for c in result["merged"]] == \
+        [("STDOUT", "1\n"), ("STDERR", "2\n"), ("STDOUT", "3\n")], result["merged"]
+
+
+@test
+def limits_in_force_are_told_with_who_set_them(platform):
+    users = fixture.ensure(platform)
+    result = run(platform, users["worker"], image="", template=fixture.BOX, argv=["true"], limits={"memoryMegabytes": 64})
+    limits = {l["name"]: l for l in result["limits"]}
+    assert limits["memoryMegabytes"]["setBy"] == "CALLER" and limits["memoryMegabytes"]["maximum"] == "1024", limits
+    assert limits["cpuMillicores"] == {"name": "cpuMillicores", "value": "1000", "setBy": "SPACE", "maximum": "2000"}, limits
+    layers = {l["name"]: l for l in result["isolation"]}
+    assert layers["network"]["detail"] == "loopback only" and layers["network"]["setBy"] == "TEMPLATE", layers
+    refused = run(platform, users["worker"], status=400, image="", template=fixture.BOX, argv=["true"],
+                  limits={"memoryMegabytes": 2000})
+    assert "limits.memoryMegabytes is 2000, over the maximum of 1024" in refused["message"], refused
+
+
+# --- who may, and what is written down ---
+
+
+@test
+def policy_sees_a_run_and_audit_has_its_outcome(platform):
+    name, token = fixture.new_user(platform, "run-policy")
+    policy = os.path.join(platform.folder, "run-policy.yaml")
+    with open(policy, "w") as file:
+        file.write(f"""kind: Policy
+metadata:
+  name: no-nc-{name}
+spec:
+  rules:
+    - effect: DENY
+      condition:
+        match: '"run" in ctx && ctx.run.command.contains("nc ") && ctx.run.limits.memory.megabytes > 0'
+---
+kind: User
+metadata:
+  name: {name}
+spec:
+  type: WORKLOAD
+  authorization:
+    policies: ["allow-all", "no-nc-{name}"]
+""")
+    platform.ok("apply", policy)
+    denied = run(platform, token, status=403, command="nc 10.0.0.1 80")
+    allowed = run(platform, token, command="echo fine; exit 4")
+    assert text(allowed) == "fine\n" and denied["code"] == "permission_denied"
+    ends = [l for l in platform.audit_lines() if allowed["runId"] in json.dumps(l)]
+    assert any(l.get("entry", l).get("cordium", l.get("cordium", {})).get("outcome", {}).get("exitCode") == 4
+               or '"exitCode": 4' in json.dumps(l) for l in ends), ends
+    assert not any("echo fine" in json.dumps(l) for l in platform.audit_lines())
+
+
+@test
+def runs_are_their_owners_alone(platform):
+    result = run(platform, argv=["true"])
+    access = access_of(platform)
+    _, token = fixture.new_user(platform, "run-other")
+    other = access_of(platform, token)
+    assert call(platform, "GetRun", access, runId=result["runId"])["outcome"] == "exited"
+    call(platform, "GetRun", other, status=404, runId=result["runId"])
+    call(platform, "CancelRun", other, status=404, runId=result["runId"])
+    assert result["runId"] not in json.dumps(call(platform, "ListRuns", other))
+    assert result["runId"] in json.dumps(call(platform, "ListRuns", access))
+    code, _ = platform.curl("/v1/run", json.dumps({"image": IMAGE, "argv": ["true"]}))
+    assert code == 401, code
+
+
+# --- keys, cancel ---
+
+
+@test
+def one_key_runs_once_for_two_clients(platform):
+    key = f"key-{time.time_ns()}"
+    access = access_of(platform)
+    answers = []
+
+    def go():
+        answers.append(run(platform, access=access, command="sleep 0.6; cat /proc/sys/kernel/random/uuid", idempotencyKey=key))
+
+    threads = [threading.Thread(target=go) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    later = run(platform, access=access, command="sleep 0.6; cat /proc/sys/kernel/random/uuid", idempotencyKey=key)
+    assert len({a["runId"] for a in answers + [later]}) == 1 and len({text(a) for a in answers + [later]}) == 1, answers
+    assert later["isRepeated"] and sum(bool(a.get("isRepeated")) for a in answers) == 1
+    conflict = run(platform, access=access, status=409, command="echo other", idempotencyKey=key)
+    assert conflict["code"] == "already_exists" and later["runId"] in conflict["message"], conflict
+
+
+def start_curl(platform, access, **request):
+    return subprocess.Popen(
+        ["curl", "-sS", "--cacert", platform.ca, "--json", json.dumps({"image": IMAGE, **request}), "-H",
+         "x-octelium-auth: " + access, f"https://localhost:{platform.port}/v1/run"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def active(platform, access):
+    items = call(platform, "ListRuns", access, isActive=True).get("items", [])
+    return items[0]["runId"] if items and items[0]["state"] == "RUNNING" else None
+
+
+@test
+def a_client_that_goes_away_cancels_when_it_asked_for_that(platform):
+    _, token = fixture.new_user(platform, "run-cancel")
+    access = access_of(platform, token)
+    client = start_curl(platform, access, command="echo tick; sleep 30", cancelOnDisconnect=True)
+    run_id = eventually(lambda: active(platform, access))
+    time.sleep(0.2)
+    client.send_signal(signal.SIGKILL)
+    client.wait()
+    began = time.monotonic()
+    result = eventually(lambda: (r := call(platform, "GetRun", access, runId=run_id))["state"] == "ENDED" and r, 3)
+    assert result and time.monotonic() - began < 1, result
+    assert result["outcome"] == "cancelled" and text(result) == "tick\n" and "went away" in result["detail"], result
+    assert not processes_of(run_id)
+    assert eventually(lambda: any(l.get("kind") == "RunLog" and run_id in json.dumps(l) for l in platform.audit_lines()))
+
+
+@test
+def a_client_that_goes_away_otherwise_leaves_its_run(platform):
+    _, token = fixture.new_user(platform, "run-leave")
+    access = access_of(platform, token)
+    client = start_curl(platform, access, command="sleep 1; echo done")
+    run_id = eventually(lambda: active(platform, access))
+    client.kill()
+    client.wait()
+    result = eventually(lambda: (r := call(platform, "GetRun", access, runId=run_id))["state"] == "ENDED" and r)
+    assert result["outcome"] == "exited" and text(result) == "done\n", result
+
+
+@test
+def cancel_by_call_ends_the_run_for_who_waits(platform):
+    _, token = fixture.new_user(platform, "run-stop")
+    access = access_of(platform, token)
+    client = start_curl(platform, access, command="sleep 30 & sleep 30")
+    run_id = eventually(lambda: active(platform, access))
+    assert call(platform, "CancelRun", access, runId=run_id).get("isCancelled")
+    out, _ = client.communicate(timeout=10)
+    result = json.loads(out)
+    assert result["outcome"] == "cancelled" and result["facts"]["killedBy"] == "cancel", result
+    assert not call(platform, "CancelRun", access, runId=run_id).get("isCancelled")
+
+
+# --- from a terminal ---
+
+
+@test
+def run_code_prints_output_fate_and_passes_the_code_on(platform):
+    path = os.path.join(platform.folder, "program.sh")
+    with open(path, "w") as file:
+        file.write("echo out; echo err >&2; echo $1 > result.txt; exit 7\n")
+    into = os.path.join(platform.folder, "into")
+    os.makedirs(into, exist_ok=True)
+    done = platform.cli("run-code", "-f", path, "--image", IMAGE, "--collect", "*.txt", "--into", into, "--", "word")
+    assert done.returncode == 7 and done.stdout == "out\n", done
+    assert done.stderr.startswith("err\n") and "cordium: exited with 7" in done.stderr, done.stderr
+    with open(os.path.join(into, "result.txt")) as file:
+        assert file.read() == "word\n"
+    late = platform.cli("run-code", "--image", IMAGE, "--timeout", "1", "--", "sleep", "9")
+    assert late.returncode == 255 and "timed out" in late.stderr, late
+    listed = platform.ok("runs")
+    assert "timed_out" in listed and "sleep" in listed, listed
+
+
+if __name__ == "__main__":
+    main()
