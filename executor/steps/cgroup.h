@@ -28,8 +28,10 @@ struct cgroup_usage {
     uint64_t memory_peak_bytes;
     uint64_t cpu_user_us;
     uint64_t cpu_system_us;
-    uint64_t oom_kills;   /* since cgroup_run_acquire() or cgroup_acquire() */
-    uint64_t pids_denied; /* the same */
+    uint64_t oom_kills; /* since cgroup_run_acquire() or cgroup_acquire() */
+    /* The same. On v2 since Linux 6.11 a fork that the sandbox's limit refused counts for each of
+     * its runs that was alive: whose it was cannot be told. */
+    uint64_t pids_denied;
     uint32_t pids;
 };
 

@@ -1,7 +1,7 @@
 /* A client of the executor for people and tests.
  *
  *   executor_probe SOCKET import TAR             -> image id (a build sandbox unpacks TAR)
- *   executor_probe SOCKET run IMAGE [-w] [-r] [-t] [-n] [-m MIB] [-d MIB] [-i N] [-p N] [-c N] -- ARGV...
+ *   executor_probe SOCKET run IMAGE [OPTION...] -- ARGV...
  *                                                   -w writable root, -r as root, -t terminal,
  *                                                   -n public network; limits: -m memory, -d disk,
  *                                                   -i inodes, -p pids, -c thousandths of a cpu

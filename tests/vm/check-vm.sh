@@ -19,7 +19,7 @@ cannot() {
 }
 
 for program in qemu-system-x86_64 mkfs.ext4 mkfs.xfs mkfs.btrfs nft busybox kmod cpio xz dpkg-deb; do
-    command -v $program >/dev/null || cannot "the program '$program' is missing: make check installs it (DEPS_CHECK)"
+    command -v $program >/dev/null || cannot "the program '$program' is missing: install what DEPS_VM of the Makefile names"
 done
 mkdir -p "$dir"
 kernels=()

@@ -15,7 +15,7 @@ options=(-q -o "Dir::Etc::sourcelist=$dir/apt/sources.list" -o Dir::Etc::sourcep
     -o Dir::Etc::preferencesparts=/dev/null -o "Dir::State::lists=$dir/apt/lists" -o "Dir::Cache=$dir/apt/cache"
     -o Acquire::Languages=none -o Acquire::Retries=2 -o APT::Sandbox::User=root)
 timeout 120 apt-get "${options[@]}" update >"$dir/apt.log" 2>&1
-package=$(apt-cache "${options[@]}" depends linux-image-amd64 | awk '/Depends: linux-image-/ { print $2; exit }')
+package=$(apt-cache "${options[@]}" depends linux-image-amd64 2>>"$dir/apt.log" | awk '/Depends: linux-image-/ { print $2; exit }')
 [ -n "$package" ] || { echo "$suite has no linux-image-amd64: see $dir/apt.log" >&2; exit 1; }
 cd "$dir"
 rm -f ./*.deb
