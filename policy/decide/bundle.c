@@ -185,7 +185,8 @@ static uint32_t *tally_at(const struct tally *tally, const struct conjunct *c, s
     return &tally->counts[bundle_slot_hash(&path, c->n.kind, text_hash) & (tally->count - 1)];
 }
 
-/* The rarest condition of each rule: what many rules look for, many requests have. */
+/* The rarest condition of each rule: what many rules look for, many requests have. An equality is
+ * taken for rarer than a presence. */
 static void choose(struct guard *guard, const struct tally *tally)
 {
     uint64_t best = UINT64_MAX;
@@ -195,6 +196,7 @@ static void choose(struct guard *guard, const struct tally *tally)
         for (size_t k = 0; k < c->n.text_count; k++) {
             sum += *tally_at(tally, c, k);
         }
+        sum = 2 * sum + (c->n.kind == NECESSARY_EQUAL ? 0 : 1);
         if (sum < best) {
             best = sum;
             guard->chosen = c;
