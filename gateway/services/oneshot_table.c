@@ -230,7 +230,7 @@ struct oneshot *oneshot_table_find_name(struct oneshot_table *table, const char 
 unsigned oneshot_table_count_of(const struct oneshot_table *table, const char *owner_uid)
 {
     unsigned count = 0;
-    for (const struct oneshot *o = table->live; o; o = o->next) {
+    for (const struct oneshot *o = table ? table->live : NULL; o; o = o->next) {
         count += strcmp(o->owner_uid, owner_uid) == 0;
     }
     return count;

@@ -12,6 +12,7 @@
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
 #include "gateway/services/limits.h"
+#include "gateway/services/oneshot_table.h"
 #include "gateway/services/spec_references.h"
 #include "gateway/services/spec_validation.h"
 #include "gateway/services/watch.h"
@@ -519,7 +520,8 @@ static int check_start(struct request *r, const Cordium__StartWorkspaceRequest__
     }
     uint32_t max =
         limit_quota_active_workspaces(cluster, r->gateway->config->active_workspaces_per_user_max);
-    unsigned count = workspace_run_count_of(r->gateway->workspaces, access_user_uid(r));
+    unsigned count = workspace_run_count_of(r->gateway->workspaces, access_user_uid(r)) +
+                     oneshot_table_count_of(r->gateway->oneshots, access_user_uid(r));
     if (count >= max) {
         return error_set(err, STATUS_PERMISSION_DENIED,
                          "Maximum limit of active Workspaces exceeded: %u of %u are not stopped. "

@@ -23,6 +23,7 @@ NOTES = {
     "36-proc-sys-write.py": "what is hidden is the null device: it opens, and takes nothing",
     "58-matplotlib-no-home.py": "matplotlib warns that Debian's font has no Chinese characters",
     "61-ulimits.sh": "the soft limit of descriptors is 1,024; a server may raise it to 65,536 at most",
+    "39-socket-families.c": "IPv6 and NETLINK_ROUTE are let in; without a network they reach loopback alone",
     "31-compile-hang.c": "a compiler is a Run like any other: its own limits, its own outcome",
     "66-inode-exhaustion.py": "btrfs has no table of inodes that could fill: files count by their bytes "
                               "against the disk limit, and the pool's file system is not the host's",
@@ -199,6 +200,67 @@ def compile_hang(bench, result, seconds):
     fine = (result.get("exitCode", 0) != 0 and result["facts"].get("oomKills", 0) >= 1) or \
         result["outcome"] in ("oom_killed", "timed_out")
     return expect(f"outcome {result['outcome']}, {result.get('facts')}", fine) + expect("wall <= 6 s", seconds <= 6)
+
+
+def errnos(text):
+    """{"attach 1": 1, …}: what a line says before errno=N."""
+    lines = (l.split() for l in text.splitlines() if "errno=" in l)
+    return {" ".join(w for w in words if "errno=" not in w): int(next(w for w in words if "errno=" in w)[6:])
+            for words in lines}
+
+
+@special("34-ptrace-pid1.c")
+def ptrace(bench, result, seconds):
+    found = errnos(text_of(result))
+    return expect(text_of(result), found and set(found.values()) <= {1, 3} and "REACHED" not in text_of(result))
+
+
+@special("39-socket-families.c")
+def families(bench, result, seconds):
+    """IPv6 and the routing table are let in: without a network they reach nothing but loopback."""
+    out = text_of(result)
+    fine = {l.split()[0] for l in out.splitlines() if l.endswith(" ok")}
+    # EACCES of a ping socket is the kernel's own no: nobody is in net.ipv4.ping_group_range.
+    wrong = {n: e for n, e in errnos(out).items() if e not in (1, 97, 94, 93) and (n, e) != ("inet-ping", 13)}
+    return expect(f"open: {fine}", {"inet-stream", "inet-dgram", "unix"} <= fine <=
+                  {"inet-stream", "inet-dgram", "unix", "inet6-stream", "netlink-route"}) + \
+        expect(f"{wrong}", not wrong)
+
+
+@special("51-keyring.c")
+def keyring(bench, result, seconds):
+    found = errnos(text_of(result))
+    return expect(text_of(result), len(found) == 3 and set(found.values()) <= {1, 38})
+
+
+@special("53-kernel-surface.c")
+def surface(bench, result, seconds):
+    out = text_of(result)
+    return expect(out, "REACHED" not in out and "ENTERED" not in out and set(errnos(out).values()) <= {1, 38})
+
+
+@special("54-threads-and-clone3.c")
+def clone3(bench, result, seconds):
+    out = text_of(result)
+    return expect(out, errnos(out).get("clone3") in (22, 38) and "thread ok" in out and "spawn ok" in out)
+
+
+@special("68-hard-to-delete.sh")
+def hard_to_delete(bench, result, seconds):
+    """The sandbox's own storage is gone: the executor knows no other than those that live."""
+    root = os.path.join(bench.folder, "executor")
+    found = lambda: [p for p in glob.glob(root + "/**/rootlink", recursive=True) if os.path.islink(p)]
+    end = time.monotonic() + 5
+    while found() and time.monotonic() < end:
+        time.sleep(0.1)
+    with open(os.path.join(bench.folder, "executor.log"), "rb") as log:
+        said = [l for l in log.read().splitlines() if b"delete" in l or b"remove" in l]
+    return expect(f"left: {found()}", not found()) + expect(f"the log says {said[:2]}", not said)
+
+
+@special("80-visible-limits.py")
+def visible(bench, result, seconds):
+    return expect(text_of(result), "limit 134217728" in text_of(result).splitlines())
 
 
 def canaries(bench):
