@@ -1,5 +1,7 @@
 # Every program of a folder through the product, by its header: make cases CASES=FOLDER [ONLY=PART]
 cases: all
+	@$(NEEDS_ROOT)
+	@[ -n "$(CASES)" ] || { echo "usage: make cases CASES=FOLDER [ONLY=PART]"; exit 1; }
 	@tests/cases/run.sh $(CASES) $(ONLY)
 .PHONY: cases
 
