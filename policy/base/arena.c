@@ -90,10 +90,10 @@ void *arena_alloc(struct arena *a, size_t size)
         return NULL;
     }
     size_t rounded = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    if (rounded <= (size_t)(a->end - a->next)) {
+    if (a->next && rounded <= (size_t)(a->end - a->next)) {
         void *p = a->next;
         a->next += rounded;
-        return p ? p : alloc_in_new_block(a, rounded);
+        return p;
     }
     return alloc_in_new_block(a, rounded);
 }
