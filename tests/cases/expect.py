@@ -133,6 +133,13 @@ class Judge:
 
     def part(self, text):
         """True when something in it was understood."""
+        choices = [c for c in re.split(r",? or ", text)]
+        if len(choices) > 1 and all(re.match(r"(outcome|exit_code|signal)=\S+", c) for c in choices):
+            judges = [Judge(self.result, self.seconds) for _ in choices]
+            for judge, choice in zip(judges, choices):
+                judge.pairs(choice)
+            self.check(f"{text} (is {self.result.get('outcome')})", any(not j.failures for j in judges))
+            return True
         if self.words(text) or self.lines(text):
             return True
         return self.pairs(text)
@@ -191,29 +198,35 @@ class Judge:
             allowed = [_unquote(t) for t in re.findall(r'(?:=|or (?:one of the two)?)' + QUOTED, text)]
             self.check(f"{m.group(1)} is {stream[:120]!r}", stream in allowed)
             return True
-        m = re.match(r'stdout matches "(.*)"(?: with (\w+) (<|<=) (\d+))?', text)
+        m = re.match(r'(stdout|stderr) matches "(.*)"(?: with (\w+) (<|<=) (\d+))?', text)
         if m:
-            self.matches(*m.groups())
+            self.matches(self.stream(m.group(1)), *m.groups()[1:])
             return True
-        m = re.match(r"stdout (contains|starts with|ends|has) (.*)", text)
+        m = re.match(r"(stdout|stderr) (contains|starts with|ends|has) (.*)", text)
         if m:
-            for piece in re.findall(QUOTED, m.group(2)):
+            stream = self.stream(m.group(1))
+            for piece in re.findall(QUOTED, m.group(3)):
                 piece = _unquote(piece)
-                holds = {"starts with": self.out.startswith(piece), "ends": self.out.endswith(piece)}.get(
-                    m.group(1), piece in self.out)
-                self.check(f"stdout {m.group(1)} {piece!r}: {self.out[-120:]!r}", holds)
+                holds = {"starts with": stream.startswith(piece), "ends": stream.endswith(piece)}.get(
+                    m.group(2), piece in stream)
+                self.check(f"{m.group(1)} {m.group(2)} {piece!r}: {stream[-120:]!r}", holds)
             return True
-        if text == "stderr empty":
-            self.check(f"stderr is {self.err[:120]!r}", self.err == "")
+        m = re.fullmatch(r"(stdout|stderr) (?:is )?empty", text)
+        if m:
+            stream = self.stream(m.group(1))
+            self.check(f"{m.group(1)} is {stream[:120]!r}", stream == "")
             return True
         return False
 
-    def matches(self, pattern, name, sign, number):
-        m = re.search(pattern, self.out, re.M)
-        self.check(f"stdout matches {pattern}: {self.out[:120]!r}", m)
+    def stream(self, name):
+        return self.out if name == "stdout" else self.err
+
+    def matches(self, stream, pattern, name, sign, number):
+        m = re.search(pattern, stream, re.M)
+        self.check(f"output matches {pattern}: {stream[:120]!r}", m)
         if m and name:
-            value = re.search(re.escape(name) + r"=(\d+)", self.out)
-            self.check(f"{name} {sign} {number}: {self.out[:80]!r}",
+            value = re.search(re.escape(name) + r"=(\d+)", stream)
+            self.check(f"{name} {sign} {number}: {stream[:80]!r}",
                        value and (int(value.group(1)) < int(number) or
                                   (sign == "<=" and int(value.group(1)) == int(number))))
 

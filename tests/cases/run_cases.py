@@ -109,7 +109,7 @@ def main():
         ms = (time.monotonic() - began) * 1000
         passed, failed = passed + (not failures), failed + bool(failures)
         print(f"{'FAIL' if failures else 'ok':5} {name:34} {ms:7.0f} ms  "
-              f"{'; '.join(failures) or NOTES.get(name, '') or '; '.join(notes)}", flush=True)
+              f"{' '.join('; '.join(failures).split()) or NOTES.get(name, '') or '; '.join(notes)}", flush=True)
     client.logout()
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed or not passed else 0)

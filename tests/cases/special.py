@@ -374,7 +374,7 @@ def sparse(bench, result, seconds):
         expect(f"took {seconds:.1f} s", seconds < 3)
 
 
-@special("65-disk-full-many-files.py", own_meaning=("disk_full", "stdout matches"))
+@special("65-disk-full-many-files.py", own_meaning=("disk_full", "output matches"))
 def disk_full(bench, result, seconds):
     import re
     m = re.match(r"wrote=(\d+) (ENOSPC|EDQUOT) then=ok$", text_of(result).strip())
@@ -386,7 +386,7 @@ def disk_full(bench, result, seconds):
 
 @special("66-inode-exhaustion.py",
          prepare=lambda bench: setattr(bench, "inodes", os.statvfs("/").f_ffree) or {},
-         own_meaning=("stdout matches", "made < 4096"))
+         own_meaning=("output matches", "made < 4096"))
 def inodes(bench, result, seconds):
     used = bench.inodes - os.statvfs("/").f_ffree
     return expect(text_of(result), text_of(result).startswith("made=")) + \
