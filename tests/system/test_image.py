@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Image work in a real build sandbox: an executor and a registry of the test's own, cordium-image as
-a run. usage: test_image.py PROGRAMS-DIRECTORY (build/release). Needs root and build/demo/base."""
+a run. usage: test_image.py PROGRAMS-DIRECTORY (build/release). Needs root and build/base."""
 import http.server
 import json
 import os
@@ -47,7 +47,7 @@ class Platform:
             sys.exit("the executor did not start: " + open(self.log.name).read())
 
     def registry(self, action):
-        env = dict(os.environ, REGISTRY_PORT=str(PORT), BASE_DIRECTORY=os.path.join(ROOT, "build/demo/base"))
+        env = dict(os.environ, REGISTRY_PORT=str(PORT), BASE_DIRECTORY=os.path.join(ROOT, "build/base"))
         subprocess.run([os.path.join(ROOT, "tests/demo/registry.sh"), action,
                         os.path.join(self.folder, "registry")], env=env, check=True,
                        stdout=subprocess.DEVNULL)
