@@ -48,6 +48,7 @@ VARIANTS_CHECKED := release asan ubsan
 check-all: $(OUT)/tests/tools/probe
 	@tests/check.sh \
 		"layers=tests/layers.sh" \
+		"man=tests/man.sh" \
 		$(foreach v,$(VARIANTS_CHECKED),$(foreach c,$(UNIT_COMPONENTS),"unit-$(c)-$(v)=$(MAKE) --no-print-directory -j2 BUILD=$(v) unit-$(c)")) \
 		"conformance=$(MAKE) --no-print-directory conformance" \
 		"conformance-asan=$(MAKE) --no-print-directory -j2 BUILD=asan conformance" \
