@@ -10,7 +10,7 @@
 #include "policy/base/status.h"
 
 /* The executor's settings: a file of `key = value` lines that only root may write, read once. It
- * is the ceiling for whatever a message asks. The keys are in config.def, with their meaning. */
+ * is the ceiling for whatever a message asks. cordium-executor(8) lists the keys. */
 
 enum { CONFIG_ALLOW_MAX = 32, CONFIG_PORTS_MAX = 16, CONFIG_RESOLVERS_MAX = 3 };
 

@@ -35,7 +35,7 @@ struct gateway_config {
         const char *pip_index_url; /* NULL: pip's own default */
         const char *proxy;         /* http(s)_proxy for builds */
         const char *no_proxy;
-        const char *const *mirrors;  /* "docker.io=127.0.0.1:5000,insecure": PREFIX=LOCATION */
+        const char *const *mirrors;  /* "docker.io=mirror.example:5000,insecure": PREFIX=LOCATION */
         size_t mirror_count;
         const char *const *hosts; /* "ADDRESS NAME" lines for /etc/hosts of builds */
         size_t host_count;

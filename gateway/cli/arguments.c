@@ -17,6 +17,7 @@ static const struct argp_option connection_options[] = {
     {"domain", OPT_DOMAIN, "NAME", 0, "domain of the cluster (CORDIUM_DOMAIN)", -2},
     {"server", OPT_SERVER, "HOST:PORT", 0, "address to connect to (CORDIUM_SERVER)", -2},
     {"ca-file", OPT_CA_FILE, "FILE", 0, "CA certificates in PEM (CORDIUM_CA_FILE)", -2},
+    {NULL, 'h', NULL, OPTION_HIDDEN, NULL, -2},
     {"homedir", OPT_HOMEDIR, "DIR", 0, "where sessions are kept (OCTELIUM_HOME)", -2},
     ARG_END,
 };
@@ -167,6 +168,10 @@ static error_t parse_one(int key, char *text, struct argp_state *state)
         if (state->child_inputs) {
             state->child_inputs[0] = p; /* the connection options fill the same arguments */
         }
+        return 0;
+    }
+    if (key == 'h') {
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
         return 0;
     }
     if (key == ARGP_KEY_ARG) {

@@ -93,10 +93,21 @@ static int get_body(struct cli *cli, const struct arguments *args, int *exit_cod
     return status < 0 ? status : output_message(resource, args->output, err);
 }
 
+/* What is wrong with the words themselves is said before anybody logs in. */
+static int run_with_kind(const struct arguments *args,
+                         int (*body)(struct cli *cli, const struct arguments *args, int *exit_code,
+                                     struct error *err))
+{
+    const struct kind *kind;
+    struct error err;
+    return find_kind(args->words.items[0], &kind, &err) < 0 ? cli_report(&err)
+                                                            : cli_run(args, body);
+}
+
 static int run_get(const struct command *self, const struct arguments *args)
 {
     (void)self;
-    return cli_run(args, get_body);
+    return run_with_kind(args, get_body);
 }
 
 static int announce(const struct kind *kind, const char *done, const ProtobufCMessage *resource,
@@ -137,7 +148,7 @@ static int create_body(struct cli *cli, const struct arguments *args, int *exit_
 static int run_create(const struct command *self, const struct arguments *args)
 {
     (void)self;
-    return cli_run(args, create_body);
+    return run_with_kind(args, create_body);
 }
 
 static int update_body(struct cli *cli, const struct arguments *args, int *exit_code,
@@ -166,7 +177,7 @@ static int update_body(struct cli *cli, const struct arguments *args, int *exit_
 static int run_update(const struct command *self, const struct arguments *args)
 {
     (void)self;
-    return cli_run(args, update_body);
+    return run_with_kind(args, update_body);
 }
 
 static int delete_body(struct cli *cli, const struct arguments *args, int *exit_code,
@@ -201,7 +212,7 @@ static int delete_body(struct cli *cli, const struct arguments *args, int *exit_
 static int run_delete(const struct command *self, const struct arguments *args)
 {
     (void)self;
-    return cli_run(args, delete_body);
+    return run_with_kind(args, delete_body);
 }
 
 static int run_kinds(const struct command *self, const struct arguments *args)

@@ -166,8 +166,8 @@ int session_ensure(struct transport *t, const struct settings *s, struct arena *
         return log_in(t, s, arena, err);
     }
     return error_set(err, STATUS_UNAUTHENTICATED,
-                     "not logged in: set OCTELIUM_AUTH_TOKEN to an authentication token (or "
-                     "OCTELIUM_ACCESS_TOKEN to an access token), or run `cordium login`");
+                     "not logged in: set OCTELIUM_AUTH_TOKEN to an authentication token, or "
+                     "OCTELIUM_ACCESS_TOKEN to an access token");
 }
 
 int session_logout(struct transport *t, const struct settings *s, struct arena *arena,

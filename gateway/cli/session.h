@@ -8,7 +8,7 @@
 
 /* Makes the transport ready for calls: an access token as given, one kept from an earlier log-in
  * (refreshed when due), or a new log-in with the authentication token. Kept sessions are in
- * $OCTELIUM_HOME/cordium-session.json, mode 0600, tied to server and credential.
+ * $OCTELIUM_HOME/cordium-session.yaml, mode 0600, tied to server and credential.
  * UNAUTHENTICATED says which variables to set. */
 int session_ensure(struct transport *transport, const struct settings *settings,
                    struct arena *arena, struct error *err);
