@@ -27,7 +27,15 @@ class Platform:
         # Anything listens on another port of the loopback: builds must not reach it.
         self.other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
         threading.Thread(target=self.other.serve_forever, daemon=True).start()
+        self.executor = None
         self.registry("start")
+        try:
+            self.start()
+        except BaseException:
+            self.close()  # what was started must not outlive a start that failed
+            raise
+
+    def start(self):
         self.registry("push")
         config = os.path.join(self.folder, "executor.conf")
         with open(config, "w") as f:
@@ -68,8 +76,9 @@ class Platform:
         return json.loads(lines[0]), err
 
     def close(self):
-        self.executor.terminate()
-        self.executor.wait(30)
+        if self.executor:
+            self.executor.terminate()
+            self.executor.wait(30)
         self.registry("stop")
         self.other.shutdown()
         shutil.rmtree(self.folder)
