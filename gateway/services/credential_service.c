@@ -9,35 +9,10 @@
 #include "gateway/identity/session.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
+#include "gateway/services/admin_target.h"
 #include "gateway/services/identity_rules.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/resource.h"
-
-static int find_target(struct request *r, enum store_kind kind, const char *uid, const char *name,
-                       struct error *err)
-{
-    int status = admin_require(r, err);
-    ProtobufCMessage *found = NULL;
-    if (!status) {
-        status = resource_find(r->gateway->store, kind, uid, name, &r->arena, &found, err);
-    }
-    r->touched.target = found;
-    return status;
-}
-
-static int find_by_options(struct request *r, enum store_kind kind, struct error *err)
-{
-    const char *uid = NULL;
-    const char *name = NULL;
-    resource_options(r->message, &uid, &name);
-    return find_target(r, kind, uid, name, err);
-}
-
-static int find_by_metadata(struct request *r, enum store_kind kind, struct error *err)
-{
-    const Meta__Metadata *metadata = resource_metadata(r->message);
-    return find_target(r, kind, metadata ? metadata->uid : "", metadata ? metadata->name : "", err);
-}
 
 /* Ends a transaction that was begun: commits when status is 0. */
 static int finish(struct request *r, int status, struct error *err)
@@ -90,7 +65,7 @@ void credential_create_handle(struct request *r)
 
 int credential_named_resolve(struct request *r, struct error *err)
 {
-    return find_by_options(r, STORE_CREDENTIAL, err);
+    return admin_target_by_options(r, STORE_CREDENTIAL, err);
 }
 
 void credential_get_handle(struct request *r)
@@ -129,7 +104,7 @@ void credential_delete_handle(struct request *r)
 
 int credential_update_resolve(struct request *r, struct error *err)
 {
-    return find_by_metadata(r, STORE_CREDENTIAL, err);
+    return admin_target_by_metadata(r, STORE_CREDENTIAL, err);
 }
 
 static int update_credential(struct request *r, const ProtobufCMessage **ret, struct error *err)
@@ -196,7 +171,7 @@ int credential_token_resolve(struct request *r, struct error *err)
     const Core__GenerateCredentialTokenRequest *asked =
         (const Core__GenerateCredentialTokenRequest *)r->message;
     const Meta__ObjectReference *ref = asked->credential_ref;
-    return find_target(r, STORE_CREDENTIAL, ref ? ref->uid : "", ref ? ref->name : "", err);
+    return admin_target_find(r, STORE_CREDENTIAL, ref ? ref->uid : "", ref ? ref->name : "", err);
 }
 
 static char *secret_text(const struct secret *secret, struct arena *arena)
@@ -299,7 +274,7 @@ void credential_token_handle(struct request *r)
 
 int session_named_resolve(struct request *r, struct error *err)
 {
-    return find_by_options(r, STORE_SESSION, err);
+    return admin_target_by_options(r, STORE_SESSION, err);
 }
 
 void session_get_handle(struct request *r)
@@ -323,7 +298,7 @@ void session_delete_handle(struct request *r)
 
 int session_update_resolve(struct request *r, struct error *err)
 {
-    return find_by_metadata(r, STORE_SESSION, err);
+    return admin_target_by_metadata(r, STORE_SESSION, err);
 }
 
 static int update_session(struct request *r, const ProtobufCMessage **ret, struct error *err)

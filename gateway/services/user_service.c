@@ -7,6 +7,7 @@
 #include "gateway/identity/session.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
+#include "gateway/services/admin_target.h"
 #include "gateway/services/identity_rules.h"
 #include "gateway/services/names.h"
 #include "gateway/services/resource_write.h"
@@ -16,33 +17,6 @@
 int core_admin_resolve(struct request *r, struct error *err)
 {
     return admin_require(r, err);
-}
-
-/* Finds the target of Get, Delete and Update; the caller must be an administrator. */
-static int find_target(struct request *r, enum store_kind kind, const char *uid, const char *name,
-                       struct error *err)
-{
-    int status = admin_require(r, err);
-    ProtobufCMessage *found = NULL;
-    if (!status) {
-        status = resource_find(r->gateway->store, kind, uid, name, &r->arena, &found, err);
-    }
-    r->touched.target = found;
-    return status;
-}
-
-static int find_by_options(struct request *r, enum store_kind kind, struct error *err)
-{
-    const char *uid = NULL;
-    const char *name = NULL;
-    resource_options(r->message, &uid, &name);
-    return find_target(r, kind, uid, name, err);
-}
-
-static int find_by_metadata(struct request *r, enum store_kind kind, struct error *err)
-{
-    const Meta__Metadata *metadata = resource_metadata(r->message);
-    return find_target(r, kind, metadata ? metadata->uid : "", metadata ? metadata->name : "", err);
 }
 
 static int make_target(struct request *r, enum store_kind kind, struct error *err)
@@ -86,7 +60,7 @@ void user_create_handle(struct request *r)
 
 int user_named_resolve(struct request *r, struct error *err)
 {
-    return find_by_options(r, STORE_USER, err);
+    return admin_target_by_options(r, STORE_USER, err);
 }
 
 void user_get_handle(struct request *r)
@@ -96,7 +70,7 @@ void user_get_handle(struct request *r)
 
 int user_update_resolve(struct request *r, struct error *err)
 {
-    return find_by_metadata(r, STORE_USER, err);
+    return admin_target_by_metadata(r, STORE_USER, err);
 }
 
 static bool is_self(const struct request *r)
@@ -274,7 +248,7 @@ void group_create_handle(struct request *r)
 
 int group_named_resolve(struct request *r, struct error *err)
 {
-    return find_by_options(r, STORE_GROUP, err);
+    return admin_target_by_options(r, STORE_GROUP, err);
 }
 
 void group_get_handle(struct request *r)
@@ -284,7 +258,7 @@ void group_get_handle(struct request *r)
 
 int group_update_resolve(struct request *r, struct error *err)
 {
-    return find_by_metadata(r, STORE_GROUP, err);
+    return admin_target_by_metadata(r, STORE_GROUP, err);
 }
 
 void group_update_handle(struct request *r)
