@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gateway/audit/wall_time.h"
+#include "gateway/rpc/codec_field.h"
 #include "gateway/rpc/schema.h"
 #include "google/protobuf/duration.pb-c.h"
 #include "google/protobuf/timestamp.pb-c.h"
@@ -239,35 +240,6 @@ static int item_value(const void *p, ProtobufCType type, const void *descriptor,
     return -STATUS_INTERNAL;
 }
 
-static size_t item_bytes(ProtobufCType type)
-{
-    switch (type) {
-    case PROTOBUF_C_TYPE_INT32:
-    case PROTOBUF_C_TYPE_SINT32:
-    case PROTOBUF_C_TYPE_SFIXED32:
-    case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
-    case PROTOBUF_C_TYPE_FLOAT:
-    case PROTOBUF_C_TYPE_ENUM:
-        return 4;
-    case PROTOBUF_C_TYPE_BOOL:
-        return sizeof(protobuf_c_boolean);
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return 8;
-    case PROTOBUF_C_TYPE_STRING:
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return sizeof(void *);
-    case PROTOBUF_C_TYPE_BYTES:
-        return sizeof(ProtobufCBinaryData);
-    }
-    return sizeof(void *);
-}
-
 /* Does a field without presence of its own differ from its zero? */
 static bool is_nonzero(const void *p, ProtobufCType type)
 {
@@ -279,7 +251,7 @@ static bool is_nonzero(const void *p, ProtobufCType type)
     if (type == PROTOBUF_C_TYPE_BYTES) {
         return ((const ProtobufCBinaryData *)p)->len > 0;
     }
-    return memcmp(p, zeroes, item_bytes(type)) != 0;
+    return memcmp(p, zeroes, field_type_size(type)) != 0;
 }
 
 static bool field_is_present(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
@@ -525,7 +497,7 @@ static int repeated_list_get(const struct policy_list *self, size_t index, struc
                              struct policy_value *ret)
 {
     const struct repeated_list *view = (const struct repeated_list *)self;
-    const void *p = (const char *)view->items + index * item_bytes(view->type);
+    const void *p = (const char *)view->items + index * field_type_size(view->type);
     const struct schema_message *schema = view->schema;
     if (view->type == PROTOBUF_C_TYPE_MESSAGE && !schema) {
         schema = schema_message_find((*(const ProtobufCMessage *const *)p)->descriptor);

@@ -9,8 +9,8 @@
 
 #include "policy/base/str.h"
 
-/* A message's members by their descriptors. For the codec's own files: the layout is that of
- * protobuf-c's generated structs, proto3 only. */
+/* A message's members by their descriptors. For the codec and the policy's view: the layout is that
+ * of protobuf-c's generated structs, proto3 only. */
 
 static inline void *field_at(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
 {
@@ -39,9 +39,9 @@ static inline uint32_t *field_case(const ProtobufCMessage *m, const ProtobufCFie
     return (uint32_t *)(void *)((char *)(uintptr_t)m + f->quantifier_offset);
 }
 
-static inline size_t field_element_size(const ProtobufCFieldDescriptor *f)
+static inline size_t field_type_size(ProtobufCType type)
 {
-    switch (f->type) {
+    switch (type) {
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
@@ -65,6 +65,11 @@ static inline size_t field_element_size(const ProtobufCFieldDescriptor *f)
     default:
         return 4;
     }
+}
+
+static inline size_t field_element_size(const ProtobufCFieldDescriptor *f)
+{
+    return field_type_size(f->type);
 }
 
 /* The i-th element of a repeated field. */
