@@ -13,6 +13,7 @@
 
 #include "executor/proc/fd.h"
 #include "gateway/cli/exec_stream.h"
+#include "gateway/cli/local_file.h"
 
 extern char **environ;
 
@@ -134,17 +135,7 @@ struct sink {
 static bool write_to_sink(void *state, const uint8_t *bytes, size_t n)
 {
     const struct sink *s = state;
-    while (n > 0) {
-        ssize_t done = write(s->fd, bytes, n);
-        if (done == -1 && errno != EINTR) {
-            return false;
-        }
-        if (done > 0) {
-            bytes += done;
-            n -= (size_t)done;
-        }
-    }
-    return true;
+    return local_file_write_all(s->fd, str_make(bytes, n));
 }
 
 static int download(struct cli *cli, const struct place *from, const char *command, int fd,

@@ -1,12 +1,12 @@
 #include "gateway/cli/exec_stream.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/cordium.pb-c.h"
 #include "gateway/cli/field.h"
+#include "gateway/cli/local_file.h"
 #include "gateway/rpc/codec.h"
 #include "policy/base/bytes.h"
 
@@ -20,21 +20,6 @@ struct flow {
     bool output_failed;
 };
 
-static bool write_out(int fd, const uint8_t *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-        if (done == -1 && errno != EINTR) {
-            return false;
-        }
-        if (done > 0) {
-            bytes += done;
-            n -= (size_t)done;
-        }
-    }
-    return true;
-}
-
 static bool on_message(void *state, const ProtobufCMessage *message)
 {
     struct flow *f = state;
@@ -44,9 +29,10 @@ static bool on_message(void *state, const ProtobufCMessage *message)
     if (r->type_case == CORDIUM__EXEC_RESPONSE__TYPE_STDOUT) {
         ProtobufCBinaryData d = r->stdout->data;
         ok = x->on_stdout ? x->on_stdout(x->state, d.data, d.len)
-                          : write_out(STDOUT_FILENO, d.data, d.len);
+                          : local_file_write_all(STDOUT_FILENO, str_make(d.data, d.len));
     } else if (r->type_case == CORDIUM__EXEC_RESPONSE__TYPE_STDERR) {
-        ok = write_out(STDERR_FILENO, r->stderr->data.data, r->stderr->data.len);
+        ok = local_file_write_all(STDERR_FILENO,
+                                  str_make(r->stderr->data.data, r->stderr->data.len));
     } else if (r->type_case == CORDIUM__EXEC_RESPONSE__TYPE_EXIT) {
         x->exit_code = r->exit->code;
         x->has_exited = true;

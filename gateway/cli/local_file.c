@@ -40,18 +40,18 @@ int local_file_read(const char *path, struct arena *arena, struct str *ret, stru
     return status;
 }
 
-static int write_all(int fd, struct str s)
+bool local_file_write_all(int fd, struct str s)
 {
     while (s.len > 0) {
         ssize_t n = write(fd, s.ptr, s.len);
         if (n == -1 && errno != EINTR) {
-            return -1;
+            return false;
         }
         if (n > 0) {
             s = str_make(s.ptr + n, s.len - (size_t)n);
         }
     }
-    return 0;
+    return true;
 }
 
 int local_file_write_private(const char *folder, const char *name, struct str content,
@@ -66,7 +66,7 @@ int local_file_write_private(const char *folder, const char *name, struct str co
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
     }
     AUTO_FD int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd == -1 || write_all(fd, content) == -1 || rename(fresh, path) == -1) {
+    if (fd == -1 || !local_file_write_all(fd, content) || rename(fresh, path) == -1) {
         int saved = errno;
         (void)unlink(fresh);
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, saved, "cannot write '%s'", path);
