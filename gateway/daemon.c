@@ -11,7 +11,7 @@
 #include "executor/proc/fd.h"
 #include "executor/proc/log.h"
 #include "gateway/audit/audit_log.h"
-#include "gateway/audit/audit_record.h"
+#include "gateway/audit/audit_event.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/edge/server.h"
 #include "gateway/executor_link.h"

@@ -1,7 +1,7 @@
 #include "gateway/plain_http.h"
 
 #include "gateway/audit/audit_log.h"
-#include "gateway/audit/audit_record.h"
+#include "gateway/audit/audit_event.h"
 #include "gateway/edge/server.h"
 #include "gateway/gateway.h"
 #include "gateway/services/auth_service.h"

@@ -13,7 +13,7 @@
 #include <uv.h>
 
 #include "executor/proc/log.h"
-#include "gateway/audit/audit_record.h"
+#include "gateway/audit/audit_event.h"
 #include "gateway/audit/hex.h"
 #include "gateway/identity/token.h"
 

@@ -22,35 +22,4 @@ void audit_record_decision(const struct request *r, const struct error *refusal,
 /* The line after a write or a stream: how it ended, how long it took, what was done. */
 void audit_record_end(const struct request *r, enum call_end end, struct buf *out);
 
-/* A plain HTTP request that acts or decides, such as POST /oauth2/token. What it gives (a token)
- * may leave only after the line is durable. Members may be NULL, except path and reason_type. */
-struct audit_http {
-    const char *method; /* "POST" */
-    const char *path;
-    bool is_allowed;
-    const char *reason_type; /* "LOGIN", "UNAUTHENTICATED", "MALFORMED" … */
-    int http_status;
-    const Core__User *user;
-    const Core__Session *session;
-    const Core__Credential *credential;
-};
-void audit_record_http(const struct gateway *g, const struct call *call,
-                       const struct audit_http *facts, struct buf *out);
-
-/* A request that the edge refused by itself, before it meant anything: a wrong HTTP method or
- * content type, headers that are too large, a head that cannot be read … */
-void audit_record_refused(const struct gateway *g, const struct call_refusal *refusal,
-                          struct buf *out);
-
-/* Start and stop of a daemon. event: "START", "STOP"; detail may be NULL. */
-void audit_record_daemon(const char *event, const char *version, const char *config_sha256,
-                         const char *detail, int64_t wall_ns, struct buf *out);
-
-/* The end of a Run whose request is over already: its client went away, or cancelled it. facts is a
- * JSON object on one line (oneshot_write_facts()). */
-void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, struct buf *out);
-
-/* After a torn line, see audit_log.h. */
-void audit_record_gap(struct buf *out);
-
 #endif

@@ -3,7 +3,7 @@
 #include <strings.h>
 
 #include "gateway/audit/audit_log.h"
-#include "gateway/audit/audit_record.h"
+#include "gateway/audit/audit_event.h"
 #include "gateway/identity/credential.h"
 #include "gateway/identity/scope.h"
 #include "gateway/identity/session.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "gateway/audit/audit_log.h"
-#include "gateway/audit/audit_record.h"
+#include "gateway/audit/audit_event.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
 #include "gateway/rpc/codec.h"

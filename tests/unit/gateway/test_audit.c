@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_event.h"
 #include "gateway/audit/audit_record.h"
 #include "gateway/audit/wall_time.h"
 #include "gateway/identity/token.h"

@@ -1,0 +1,130 @@
+#include "gateway/audit/audit_event.h"
+
+#include <time.h>
+
+#include "gateway/audit/audit_out.h"
+#include "gateway/gateway.h"
+
+static void put_http_common(struct json_out *j, const struct gateway *g,
+                            const struct audit_http *facts)
+{
+    json_key(j, "common");
+    json_begin_object(j);
+    audit_put_time(j, "startedAt", gateway_wall_ns(g));
+    json_member_string(j, "status", facts->is_allowed ? "ALLOWED" : "DENIED");
+    json_member_string(j, "mode", "HTTP");
+    json_key(j, "reason");
+    json_begin_object(j);
+    json_member_string(j, "type", facts->reason_type);
+    json_end_object(j);
+    audit_put_ref(j, "sessionRef", facts->session);
+    audit_put_ref(j, "userRef", facts->user);
+    json_member_bool(j, "isPublic", true);
+    json_end_object(j);
+}
+
+static void put_http_info(struct json_out *j, struct str method, struct str path, int http_status)
+{
+    json_key(j, "info");
+    json_begin_object(j);
+    json_key(j, "http");
+    json_begin_object(j);
+    json_key(j, "request");
+    json_begin_object(j);
+    audit_put_text(j, "method", method);
+    audit_put_text(j, "path", path);
+    json_end_object(j);
+    json_key(j, "response");
+    json_begin_object(j);
+    json_member_int(j, "code", http_status);
+    json_end_object(j);
+    json_end_object(j);
+    json_end_object(j);
+}
+
+void audit_record_http(const struct gateway *g, const struct call *call,
+                       const struct audit_http *facts, struct buf *out)
+{
+    struct json_out j = json_out_to(out);
+    audit_begin_record(&j, "core/v1", "AccessLog");
+    audit_begin_metadata(&j, gateway_wall_ns(g));
+    audit_put_ref(&j, "actorRef", facts->session);
+    json_end_object(&j);
+    json_key(&j, "entry");
+    json_begin_object(&j);
+    put_http_common(&j, g, facts);
+    put_http_info(&j, str_from(facts->method), str_from(facts->path), facts->http_status);
+    json_end_object(&j);
+    json_key(&j, "cordium");
+    json_begin_object(&j);
+    json_member_string(&j, "event", "DECISION");
+    audit_put_ref(&j, "credentialRef", facts->credential);
+    if (call) {
+        audit_put_text(&j, "peer", str_from(call_origin(call)->peer));
+        audit_put_text(&j, "userAgent", call_header(call, "user-agent"));
+    }
+    audit_end_entry(&j);
+}
+
+void audit_record_refused(const struct gateway *g, const struct call_refusal *refusal,
+                          struct buf *out)
+{
+    const struct audit_http facts = {.reason_type = refusal->reason};
+    struct json_out j = json_out_to(out);
+    audit_begin_record(&j, "core/v1", "AccessLog");
+    audit_begin_metadata(&j, gateway_wall_ns(g));
+    json_end_object(&j);
+    json_key(&j, "entry");
+    json_begin_object(&j);
+    put_http_common(&j, g, &facts);
+    put_http_info(&j, refusal->method, refusal->path, refusal->http_status);
+    json_end_object(&j);
+    json_key(&j, "cordium");
+    json_begin_object(&j);
+    json_member_string(&j, "event", "DECISION");
+    if (refusal->status) {
+        json_key(&j, "refusal");
+        json_begin_object(&j);
+        json_member_string(&j, "code", status_name(refusal->status));
+        json_end_object(&j);
+    }
+    audit_put_text(&j, "peer", str_from(refusal->origin->peer));
+    audit_put_text(&j, "protocol", str_from(refusal->protocol));
+    audit_put_text(&j, "userAgent", refusal->user_agent);
+    audit_end_entry(&j);
+}
+
+void audit_record_daemon(const char *event, const char *version, const char *config_sha256,
+                         const char *detail, int64_t wall_ns, struct buf *out)
+{
+    struct json_out j = json_out_to(out);
+    audit_begin_event(&j, "DaemonLog", event, wall_ns);
+    audit_put_text(&j, "version", str_from(version));
+    audit_put_text(&j, "configSHA256", str_from(config_sha256));
+    audit_put_text(&j, "detail", str_from(detail));
+    audit_end_entry(&j);
+}
+
+void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, struct buf *out)
+{
+    struct json_out j = json_out_to(out);
+    audit_begin_event(&j, "RunLog", "RUN_END", wall_ns);
+    audit_put_text(&j, "userUID", str_from(user_uid));
+    json_key(&j, "outcome");
+    json_raw(&j, facts);
+    audit_end_entry(&j);
+}
+
+void audit_record_gap(struct buf *out)
+{
+    struct timespec now;
+    struct json_out j = json_out_to(out);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    audit_begin_record(&j, "cordium.ext/v1", "AuditGap");
+    audit_begin_metadata(&j, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    json_end_object(&j);
+    json_member_string(&j, "reason",
+                       "the line before this one was cut: the machine or the process stopped while "
+                       "it was written, and nobody was told that it had been recorded");
+    json_end_object(&j);
+}
