@@ -7,6 +7,7 @@
 #include "gateway/authorize/apply_kind.h"
 #include "gateway/authorize/past_request.h"
 #include "gateway/authorize/policy_store.h"
+#include "gateway/authorize/policy_uses.h"
 #include "gateway/authorize/text_diff.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/resource_write.h"
@@ -348,34 +349,41 @@ static int find_existing(struct apply *a, struct item *item, struct error *err)
     return rc == -STATUS_NOT_FOUND ? 0 : rc;
 }
 
-static bool is_named_in_file(const struct apply *a, const char *policy_name)
+static int compare_names(const void *x, const void *y)
 {
-    for (size_t i = 0; i < a->count; i++) {
-        if (a->items[i].kind->store_kind == STORE_POLICY &&
-            strcmp(a->items[i].name, policy_name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
 
-static int prune_one(struct apply *a, ProtobufCMessage *policy, struct error *err)
+/* The names of the policies in the text, in order. */
+static const char **names_in_text(const struct apply *a, size_t *ret_count)
+{
+    size_t count = 0;
+    const char **names = arena_calloc(a->arena, a->count, sizeof *names);
+    for (size_t i = 0; names && i < a->count; i++) {
+        if (a->items[i].kind->store_kind == STORE_POLICY) {
+            names[count++] = a->items[i].name;
+        }
+    }
+    if (count > 0) {
+        qsort(names, count, sizeof *names, compare_names);
+    }
+    *ret_count = count;
+    return names;
+}
+
+static int prune_one(struct apply *a, struct policy_uses *uses, ProtobufCMessage *policy,
+                     struct error *err)
 {
     const char *name = resource_name(policy);
     struct error used = {0};
-    if (resource_metadata(policy)->is_system || is_named_in_file(a, name)) {
-        return 0;
-    }
-    int rc = policy_store_check_unused(a->g->policies, name, &used);
-    if (rc == -STATUS_FAILED_PRECONDITION && !a->options->prune_all) {
-        return 0;
-    }
+    int rc = policy_uses_check_none(uses, name, &used);
     if (rc) {
-        *err = used;
-        return rc;
+        *err = a->options->prune_all ? used : *err;
+        return a->options->prune_all ? rc : 0;
     }
     rc = store_delete(a->g->store, STORE_POLICY, resource_uid(policy), err);
     if (rc == 0) {
+        policy_uses_forget(uses, name);
         a->pruned[a->pruned_count++] = policy;
         rc = add_diff(a, "Policy", name, policy, NULL, err);
     }
@@ -386,17 +394,24 @@ static int prune_one(struct apply *a, ProtobufCMessage *policy, struct error *er
 static int prune(struct apply *a, struct error *err)
 {
     struct store_list list;
+    struct policy_uses uses;
+    size_t name_count;
     struct store_filter filter = {.hidden = STORE_HIDDEN_AND_VISIBLE};
     int rc = store_list_all(a->g->store, STORE_POLICY, &filter, a->arena, &list, err);
+    rc = rc ? rc : policy_uses_read(&uses, a->g->store, a->arena, err);
     if (rc) {
         return rc;
     }
+    const char **names = names_in_text(a, &name_count);
     a->pruned = arena_calloc(a->arena, list.count, sizeof(ProtobufCMessage *));
-    if (!a->pruned) {
+    if (!a->pruned || !names) {
         return resource_no_memory(err);
     }
     for (size_t i = list.count; rc == 0 && i-- > 0;) {
-        rc = prune_one(a, list.items[i], err);
+        const char *name = resource_name(list.items[i]);
+        bool stays = resource_metadata(list.items[i])->is_system ||
+                     bsearch(&name, names, name_count, sizeof *names, compare_names);
+        rc = stays ? 0 : prune_one(a, &uses, list.items[i], err);
     }
     return rc;
 }

@@ -18,7 +18,6 @@ enum {
     BUNDLE_LARGE_SLOTS = 256,
     BUNDLE_LARGE_MIN = 8, /* policies at one owner */
     LOAD_ARENA_MAX_BYTES = 512 << 20,
-    SCAN_ARENA_MAX_BYTES = 512 << 20,
     CONFIG_ARENA_MAX_BYTES = 16 << 20,
     SIGNATURE_SIZE = 128, /* longer names are cut */
 };
@@ -527,52 +526,4 @@ void policy_store_release(struct policy_attachment *attachment)
     policy_bundle_unref((struct policy_bundle *)(uintptr_t)attachment->bundle);
     attachment->inline_policies = NULL;
     attachment->bundle = NULL;
-}
-
-static bool attaches(const ProtobufCMessage *resource, const char *policy_name)
-{
-    struct authorization a = authorization_of(resource);
-    for (size_t i = 0; i < a.name_count; i++) {
-        if (strcmp(a.names[i], policy_name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int check_unused_by(struct policy_store *ps, enum store_kind kind, const char *policy_name,
-                           struct error *err)
-{
-    struct arena arena;
-    arena_init(&arena, SCAN_ARENA_MAX_BYTES);
-    struct store_list list;
-    struct store_filter filter = {.hidden = STORE_HIDDEN_AND_VISIBLE};
-    int rc = store_list_all(ps->store, kind, &filter, &arena, &list, err);
-    for (size_t i = 0; rc == 0 && i < list.count; i++) {
-        struct str parent;
-        const char *name = resource_name(list.items[i]);
-        const char *dot = strchr(name, '.');
-        parent = str_from(dot ? dot + 1 : "");
-        if (kind == STORE_POLICY && str_is(parent, policy_name)) {
-            rc = error_set(err, STATUS_FAILED_PRECONDITION,
-                           "Policy '%s' has the child '%s'; delete that first", policy_name, name);
-        } else if (kind != STORE_POLICY && attaches(list.items[i], policy_name)) {
-            rc = error_set(err, STATUS_FAILED_PRECONDITION,
-                           "Policy '%s' is attached to %s '%s'; detach it there first", policy_name,
-                           store_kind_info(kind)->kind, name);
-        }
-    }
-    arena_free(&arena);
-    return rc;
-}
-
-int policy_store_check_unused(struct policy_store *ps, const char *policy_name, struct error *err)
-{
-    static const enum store_kind kinds[] = {STORE_POLICY, STORE_CLUSTER_CONFIG, STORE_USER,
-                                            STORE_GROUP,  STORE_CREDENTIAL,     STORE_SESSION};
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof kinds / sizeof kinds[0]; i++) {
-        rc = check_unused_by(ps, kinds[i], policy_name, err);
-    }
-    return rc;
 }

@@ -107,8 +107,4 @@ int policy_store_attachment(struct policy_store *ps, const ProtobufCMessage *res
                             struct arena *arena, struct policy_attachment *ret, struct error *err);
 void policy_store_release(struct policy_attachment *attachment); /* a zeroed one is fine */
 
-/* Refuses with FAILED_PRECONDITION, naming the holder, while some user, group, session, credential
- * or the ClusterConfig in the store has the policy attached, or a policy is its child. */
-int policy_store_check_unused(struct policy_store *ps, const char *policy_name, struct error *err);
-
 #endif

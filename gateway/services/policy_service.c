@@ -9,6 +9,7 @@
 #include "gateway/authorize/authorize.h"
 #include "gateway/authorize/policy_history.h"
 #include "gateway/authorize/policy_store.h"
+#include "gateway/authorize/policy_uses.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/authenticate.h"
 #include "gateway/rpc/codec.h"
@@ -192,10 +193,12 @@ void policy_update_handle(struct request *r)
 void policy_delete_handle(struct request *r)
 {
     struct error err = {0};
+    struct policy_uses uses;
     struct change c = {.r = r, .kind = STORE_POLICY, .stored = r->touched.target};
     int rc = admin_require(r, &err);
     rc = rc ? rc : refuse_system(c.stored, &err);
-    rc = rc ? rc : policy_store_check_unused(r->gateway->policies, resource_name(c.stored), &err);
+    rc = rc ? rc : policy_uses_read(&uses, r->gateway->store, &r->arena, &err);
+    rc = rc ? rc : policy_uses_check_none(&uses, resource_name(c.stored), &err);
     rc = rc ? rc : commit_change(&c, &err);
     if (rc) {
         request_fail(r, &err);

@@ -175,7 +175,8 @@ START_TEST(all_broken_documents_are_told)
                            false, false, &r),
                      0);
     ck_assert_ptr_nonnull(strstr(f.err.text, "line 1"));
-    ck_assert_ptr_nonnull(strstr(f.err.text, "\nline 4, column 18: Policy 'X': the name is not valid"));
+    ck_assert_ptr_nonnull(
+        strstr(f.err.text, "\nline 4, column 18: Policy 'X': the name is not valid"));
     fixture_close(&f);
 }
 END_TEST
@@ -193,6 +194,46 @@ START_TEST(prune_takes_what_is_not_named_and_not_attached)
     ck_assert_uint_eq(r->deleted, 2);
     ck_assert(has_policy(&f, "kept") && has_policy(&f, "used"));
     ck_assert(!has_policy(&f, "old") && !has_policy(&f, "child.old"));
+    fixture_close(&f);
+}
+END_TEST
+
+/* A set of which nothing may stay is another than one from which the useless goes. */
+START_TEST(what_is_attached_stops_a_whole_set_from_going)
+{
+    struct actor_fixture f;
+    Ext__ApplyResponse *r = NULL;
+    struct apply_options options = {.prune_all = true, .wall_ns = FIXTURE_NOW_NS};
+    fixture_open(&f);
+    (void)must_apply(&f, POLICY("old", "ALLOW") POLICY("used", "ALLOW")
+                             POLICY("child.used", "ALLOW") POLICY("second.child.used", "ALLOW"));
+    (void)must_apply(&f, "kind: Group\nmetadata: {name: dev}\n"
+                         "spec: {authorization: {policies: [used]}}\n");
+    struct str text = STR(POLICY("kept", "ALLOW"));
+    ck_assert_int_ne(apply_documents(&f.gateway, text, &options, &f.arena, &r, &f.err), 0);
+    ck_assert_str_eq(f.err.text, "Policy 'used' is attached to Group 'dev'; detach it there first");
+    ck_assert(has_policy(&f, "old") && has_policy(&f, "second.child.used"));
+    (void)must_apply(&f, "kind: Group\nmetadata: {name: dev}\nspec: {}\n");
+    ck_assert_msg(apply_documents(&f.gateway, text, &options, &f.arena, &r, &f.err) == 0, "%s",
+                  f.err.text);
+    ck_assert_uint_eq(r->deleted, 4);
+    ck_assert(has_policy(&f, "kept") && !has_policy(&f, "used"));
+    fixture_close(&f);
+}
+END_TEST
+
+/* The child that is named holds its parent, and that one its own. */
+START_TEST(prune_leaves_the_parents_of_what_is_named)
+{
+    struct actor_fixture f;
+    Ext__ApplyResponse *r = NULL;
+    fixture_open(&f);
+    (void)must_apply(&f, POLICY("top", "ALLOW") POLICY("mid.top", "ALLOW")
+                             POLICY("low.mid.top", "ALLOW") POLICY("other.top", "ALLOW"));
+    ck_assert_msg(apply(&f, POLICY("low.mid.top", "ALLOW"), false, true, &r) == 0, "%s",
+                  f.err.text);
+    ck_assert_uint_eq(r->deleted, 1);
+    ck_assert(has_policy(&f, "top") && has_policy(&f, "mid.top") && !has_policy(&f, "other.top"));
     fixture_close(&f);
 }
 END_TEST
@@ -262,6 +303,8 @@ Suite *suite_apply(void)
                         sizeof broken / sizeof broken[0]);
     tcase_add_test(t, all_broken_documents_are_told);
     tcase_add_test(t, prune_takes_what_is_not_named_and_not_attached);
+    tcase_add_test(t, what_is_attached_stops_a_whole_set_from_going);
+    tcase_add_test(t, prune_leaves_the_parents_of_what_is_named);
     tcase_add_test(t, doubts_are_told_and_do_not_stop);
     tcase_add_loop_test(t, the_files_in_testdata_apply, 0, 3);
     tcase_add_test(t, diffs_have_hunks_with_context);
