@@ -43,6 +43,7 @@ static const struct setting settings[] = {
     {"tls", "certificate", SETTING_PATH, AT(certificate), 0, 0},
     {"tls", "key", SETTING_PATH, AT(certificate_key), 0, 0},
     {"audit", "dir", SETTING_PATH, AT(audit_dir), 0, 0},
+    {"audit", "commandText", SETTING_BOOL, AT(audit_command_text), 0, 0},
     {"policy", "strict", SETTING_BOOL, AT(policy_strict), 0, 0},
     {"limits", "workspacesPerUser", SETTING_NUMBER, AT(workspaces_per_user_max), 1, 1000000},
     {"limits", "activeWorkspacesPerUser", SETTING_NUMBER, AT(active_workspaces_per_user_max), 1,

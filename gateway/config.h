@@ -19,6 +19,7 @@ struct gateway_config {
     const char *certificate_key; /* PEM */
     const char *executor_socket;
     const char *audit_dir;     /* state_dir/audit */
+    bool audit_command_text;   /* records hold the text of commands, not its hash alone */
     const char *region;        /* "default" */
     bool policy_strict;        /* input that a rule lacks denies, see policy_query.is_strict */
     const char *default_image; /* registry reference for specs without an image; NULL: refused */

@@ -22,7 +22,7 @@ enum {
     REQUEST_ARENA_MAX_BYTES = 96 * 1024 * 1024,
     MESSAGE_ARENA_MAX_BYTES = 64 * 1024 * 1024,
     REPLY_MAX_BYTES = 64 * 1024 * 1024,
-    RECORD_MAX_BYTES = 256 * 1024,
+    RECORD_MAX_BYTES = 512 * 1024, /* a command of 64 KiB may be six times as long when escaped */
 };
 
 enum step { STEP_NEXT, STEP_WAIT, STEP_REFUSE };

@@ -41,6 +41,13 @@ struct touched {
     const ProtobufCMessage *target;  /* the named resource itself, for the audit line's targetRef */
 };
 
+/* A limit that a program would run under, and who chose it: "CALLER", "TEMPLATE" … */
+struct run_limit {
+    const char *name;
+    uint64_t value;
+    const char *set_by;
+};
+
 /* What an exec or Run asks for: `ctx.run` of the policy and the audit record. */
 struct run_request {
     struct str command;
@@ -52,6 +59,8 @@ struct run_request {
     const char *const *env_names;
     size_t env_name_count;
     const Cordium__Workspace__Spec__Limit *limit; /* NULL: those of the workspace */
+    const struct run_limit *limits;               /* all of a Run; none of an exec */
+    size_t limit_count;
 };
 
 /* How a request ended in the policy engine; authorize/ fills it. */

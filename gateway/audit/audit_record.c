@@ -8,7 +8,10 @@
 #include "gateway/config.h"
 #include "gateway/gateway.h"
 
-enum { ENV_NAMES_MAX = 256 };
+enum {
+    ENV_NAMES_MAX = 256,
+    COMMAND_MAX_BYTES = 64 * 1024, /* of a command's text, where it is wanted */
+};
 
 static void put_metadata(struct json_out *j, const struct request *r)
 {
@@ -115,17 +118,46 @@ static void put_info(struct json_out *j, const struct request *r)
     json_end_object(j);
 }
 
-static void put_run(struct json_out *j, const struct run_request *run)
+static void put_run_limits(struct json_out *j, const struct run_request *run)
 {
+    if (run->limit_count == 0) {
+        return;
+    }
+    json_key(j, "limits");
+    json_begin_object(j);
+    for (size_t i = 0; i < run->limit_count; i++) {
+        json_key(j, run->limits[i].name);
+        json_begin_object(j);
+        json_key(j, "value");
+        json_uint(j, run->limits[i].value);
+        json_member_string(j, "setBy", run->limits[i].set_by);
+        json_end_object(j);
+    }
+    json_end_object(j);
+}
+
+/* The text only where the administrator asked for it, since it may hold anything, and only once. */
+static void put_command(struct json_out *j, const struct request *r, bool is_decision)
+{
+    const struct run_request *run = r->run;
+    char hex[2 * sizeof run->command_sha256 + 1];
+    hex_encode(run->command_sha256, sizeof run->command_sha256, hex);
+    json_member_string(j, "commandSHA256", hex);
+    json_member_int(j, "commandBytes", (int64_t)run->command.len);
+    if (is_decision && r->gateway->config && r->gateway->config->audit_command_text) {
+        audit_put_long_text(j, "command", run->command, COMMAND_MAX_BYTES);
+    }
+}
+
+static void put_run(struct json_out *j, const struct request *r, bool is_decision)
+{
+    const struct run_request *run = r->run;
     if (!run) {
         return;
     }
     json_key(j, "run");
     json_begin_object(j);
-    char hex[2 * sizeof run->command_sha256 + 1];
-    hex_encode(run->command_sha256, sizeof run->command_sha256, hex);
-    json_member_string(j, "commandSHA256", hex);
-    json_member_int(j, "commandBytes", (int64_t)run->command.len);
+    put_command(j, r, is_decision);
     audit_put_text(j, "workingDir", str_from(run->working_dir));
     json_member_bool(j, "asRoot", run->as_root);
     json_member_bool(j, "hasStdin", run->has_stdin);
@@ -139,6 +171,7 @@ static void put_run(struct json_out *j, const struct run_request *run)
     if (run->env_name_count > ENV_NAMES_MAX) {
         json_member_int(j, "envNameCount", (int64_t)run->env_name_count);
     }
+    put_run_limits(j, run);
     json_end_object(j);
 }
 
@@ -174,13 +207,13 @@ static void put_connection(struct json_out *j, const struct request *r)
     }
 }
 
-static void put_objects(struct json_out *j, const struct request *r)
+static void put_objects(struct json_out *j, const struct request *r, bool is_decision)
 {
     audit_put_ref(j, "credentialRef", r->actor.credential);
     audit_put_ref(j, "spaceRef", r->touched.space);
     audit_put_ref(j, "templateRef", r->touched.template_);
     audit_put_ref(j, "workspaceRef", r->touched.workspace);
-    put_run(j, r->run);
+    put_run(j, r, is_decision);
     put_limits(j, r->touched.workspace);
 }
 
@@ -238,7 +271,7 @@ void audit_record_decision(const struct request *r, const struct error *refusal,
     audit_put_text(&j, "detail", str_from(d->detail));
     put_refusal(&j, r, refusal);
     put_connection(&j, r);
-    put_objects(&j, r);
+    put_objects(&j, r, true);
     audit_end_entry(&j);
 }
 
@@ -277,6 +310,6 @@ void audit_record_end(const struct request *r, enum call_end end, struct buf *ou
         json_raw(&j, r->outcome_facts);
     }
     put_connection(&j, r);
-    put_objects(&j, r);
+    put_objects(&j, r, false);
     audit_end_entry(&j);
 }

@@ -11,7 +11,8 @@
  *
  * All text from outside passes through one function here, which escapes control characters, bounds
  * the length and masks whatever looks like one of our tokens. Never in a record: message bodies,
- * tokens, values of environment variables, the text of commands, what a program reads or writes,
+ * tokens, values of environment variables, the text of commands (but with audit.commandText), what a
+ * program reads or writes,
  * and the text of errors that may quote a request. */
 
 /* The line before the effect. refusal is NULL, or why a stage refused: no such method, no session,

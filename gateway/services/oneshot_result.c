@@ -308,6 +308,24 @@ Ext__RunResult *oneshot_result(const struct oneshot *o, struct arena *arena)
                                                                                           : r;
 }
 
+static void write_limits(struct json_out *j, const Ext__RunResult *result)
+{
+    json_key(j, "limits");
+    json_begin_object(j);
+    for (size_t i = 0; i < result->n_limits; i++) {
+        json_member_int(j, result->limits[i]->name, (int64_t)result->limits[i]->value);
+    }
+    json_end_object(j);
+    if (result->n_isolation > 0) {
+        json_key(j, "isolation");
+        json_begin_array(j);
+        for (size_t i = 0; i < result->n_isolation; i++) {
+            json_cstring(j, result->isolation[i]->name);
+        }
+        json_end_array(j);
+    }
+}
+
 void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
 {
     struct json_out j = json_out_to(out);
@@ -331,12 +349,7 @@ void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
         json_member_int(&j, "stdoutBytes", (int64_t)result->stdout->total_bytes);
         json_member_int(&j, "stderrBytes", (int64_t)result->stderr->total_bytes);
     }
-    json_key(&j, "limits");
-    json_begin_object(&j);
-    for (size_t i = 0; i < result->n_limits; i++) {
-        json_member_int(&j, result->limits[i]->name, (int64_t)result->limits[i]->value);
-    }
-    json_end_object(&j);
+    write_limits(&j, result);
     if (result->usage) {
         json_key(&j, "usage");
         json_begin_object(&j);

@@ -466,6 +466,13 @@ int oneshot_plan_limits(const Ext__RunLimits *asked, const struct oneshot_surrou
     return rc;
 }
 
+const char *oneshot_source_name(Ext__RunResult__Source source)
+{
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(&ext__run_result__source__descriptor, (int)source);
+    return value ? value->name : "SOURCE_UNSET";
+}
+
 Cordium__Workspace__Spec__Limit *oneshot_plan_limit_message(const struct oneshot_plan *plan,
                                                             struct arena *arena)
 {

@@ -71,6 +71,20 @@ static int plan(struct request *r, struct arena *arena, struct oneshot_plan *ret
     return oneshot_plan_limits(message_of(r)->limits, &around, ret, err);
 }
 
+static int describe_limits(const struct oneshot_plan *plan, struct arena *arena,
+                           struct run_request *run)
+{
+    struct run_limit *limits = arena_calloc(arena, ONESHOT_LIMIT_COUNT, sizeof *limits);
+    for (size_t i = 0; limits && i < ONESHOT_LIMIT_COUNT; i++) {
+        const struct oneshot_limit *l = &plan->limits[i];
+        limits[i] = (struct run_limit){l->name, l->value, oneshot_source_name(l->set_by)};
+    }
+    run->limits = limits;
+    run->limit_count = limits ? ONESHOT_LIMIT_COUNT : 0;
+    run->limit = oneshot_plan_limit_message(plan, arena);
+    return limits && run->limit ? 0 : -STATUS_RESOURCE_EXHAUSTED;
+}
+
 /* What the policy sees as ctx.run, and the audit log. */
 static int describe(struct request *r, const struct oneshot_plan *plan, struct error *err)
 {
@@ -90,9 +104,10 @@ static int describe(struct request *r, const struct oneshot_plan *plan, struct e
     run->has_stdin = request->stdin[0] || request->stdin_bytes.len > 0;
     run->env_names = names;
     run->env_name_count = request->n_env;
-    run->limit = oneshot_plan_limit_message(plan, &r->arena);
     r->run = run;
-    return run->limit ? 0 : error_set(err, STATUS_RESOURCE_EXHAUSTED, "The request is too large");
+    return describe_limits(plan, &r->arena, run) == 0
+               ? 0
+               : error_set(err, STATUS_RESOURCE_EXHAUSTED, "The request is too large");
 }
 
 int run_resolve(struct request *r, struct error *err)
