@@ -17,6 +17,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,10 +28,10 @@
 #include "executor/proc/log.h"
 #include "executor/reaper.h"
 #include "executor/self_check.h"
+#include "executor/self_test.h"
 #include "executor/steps/storage_backend.h"
 
 enum {
-    EVENTS_PER_ROUND = 64,
     CONFIG_ARENA_BYTES = 1 << 20,
     STARTING_CHECK_MS = 1000,
     FILL_AFTER_MS = 20,    /* of silence */
@@ -93,6 +94,19 @@ static int leave_host_mounts(struct error *err)
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
                                "leave the host's mount namespace (needs CAP_SYS_ADMIN)");
     }
+    return 0;
+}
+
+/* Nothing of whoever started us is in the keyring that our children begin with. */
+static int leave_host_keyring(struct executor *ex, struct error *err)
+{
+    long serial = syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
+    if (serial == -1 && errno != ENOSYS) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
+                               "join a session keyring of our own (remedy: raise "
+                               "kernel.keys.root_maxkeys)");
+    }
+    ex->keyring = serial == -1 ? 0 : serial;
     return 0;
 }
 
@@ -204,6 +218,18 @@ static int raise_limits(unsigned *ret_descriptors, struct error *err)
     return 0;
 }
 
+/* Not needed to serve: the figures are not told then. */
+static void count_io(struct executor *ex)
+{
+    struct block_device device;
+    int r = storage_host_device(ex->storages, &device);
+    if (r < 0 || !cgroup_host_count_io(ex->cgroups, &device)) {
+        log_info("block I/O of runs is not counted: %s",
+                 r < 0 ? strerror(-r)
+                       : "the kernel has no io (v2) or blkio (v1) controller for it");
+    }
+}
+
 /* Opens everything, in an order in which leftovers of a crash go first: processes by their
  * cgroups, then mounts with them, then files. */
 static int executor_open(struct executor *ex, struct error *err)
@@ -221,8 +247,12 @@ static int executor_open(struct executor *ex, struct error *err)
     r = r < 0 ? r : take_lock(ex, err);
     r = r < 0 ? r : open_signals(ex, err);
     r = r < 0 ? r : leave_host_mounts(err);
+    r = r < 0 ? r : leave_host_keyring(ex, err);
     r = r < 0 ? r : cgroup_host_open(c->instance, &ex->cgroups, err);
     r = r < 0 ? r : storage_host_open(&storage, &ex->storages, err);
+    if (r == 0) {
+        count_io(ex);
+    }
     r = r < 0 ? r : ns_pool_open(&namespaces, &ex->namespaces, err);
     r = r < 0 ? r : open_network(ex, resolvers, sizeof resolvers, err);
     if (r == 0) {
@@ -236,6 +266,7 @@ static int executor_open(struct executor *ex, struct error *err)
     r = r < 0 ? r : launcher_start(ex, &ex->launchers[1], true, resolvers, err);
     r = r < 0 ? r : self_check(ex, err);
     r = r < 0 ? r : self_drop_capabilities(err);
+    r = r < 0 ? r : self_test(ex, err);
     return r < 0 ? r : open_listener(ex, err);
 }
 
@@ -251,28 +282,6 @@ static bool fill_pools(struct executor *ex)
     ex->pools_are_full = !made;
     ex->taken_since_full = made ? ex->taken_since_full : 0;
     return made;
-}
-
-static void free_pending(struct executor *ex)
-{
-    while (ex->to_free) {
-        struct source *source = ex->to_free;
-        ex->to_free = source->next_free;
-        free(source); /* the first member of what it belongs to */
-    }
-}
-
-/* Waits at most timeout_ms for events and handles them. True when there were none. */
-static bool handle_events(struct executor *ex, int timeout_ms)
-{
-    struct epoll_event events[EVENTS_PER_ROUND];
-    int n = epoll_wait(ex->poll_fd, events, EVENTS_PER_ROUND, timeout_ms);
-    for (int i = 0; i < n; i++) {
-        struct source *source = events[i].data.ptr;
-        source->handle(ex, source, events[i].events);
-    }
-    free_pending(ex);
-    return n == 0;
 }
 
 /* What a new sandbox does first is what its user waits for: the pools wait longer, if they can. */
@@ -295,7 +304,8 @@ static void executor_loop(struct executor *ex)
         if (kill_ms >= 0 && (timeout_ms < 0 || kill_ms < timeout_ms)) {
             timeout_ms = kill_ms;
         }
-        is_filling = handle_events(ex, timeout_ms) && ex->starting_count == 0 && fill_pools(ex);
+        is_filling =
+            executor_handle_events(ex, timeout_ms) && ex->starting_count == 0 && fill_pools(ex);
         if (ex->starting_count > 0) {
             sandbox_expire_starting(ex);
         }
@@ -312,7 +322,7 @@ static void end_sandboxes(struct executor *ex)
     }
     uint64_t deadline = clock_now_ns() + STOP_TIMEOUT_S * UINT64_C(1000000000);
     while (ex->sandbox_count > 0 && clock_now_ns() < deadline) {
-        (void)handle_events(ex, STARTING_CHECK_MS);
+        (void)executor_handle_events(ex, STARTING_CHECK_MS);
     }
 }
 
@@ -336,7 +346,7 @@ static void executor_close(struct executor *ex)
     storage_host_close(ex->storages);
     ns_pool_close(ex->namespaces);
     fd_close(&ex->reaper_fd);
-    free_pending(ex);
+    executor_free_pending(ex);
 }
 
 static struct executor *executor_new(const struct config *config)
@@ -375,9 +385,11 @@ static int serve(const struct config *config)
     if (r < 0) {
         log_error("cordium-executor does not serve: %s", err.text);
     } else {
-        log_info("cordium-executor serves: cgroup %s, disk limits by %s, network %s",
+        log_info("cordium-executor serves: cgroup %s, disk limits by %s, network %s; %d layers "
+                 "held in a self-test of %llu ms",
                  cgroup_host_is_v2(ex->cgroups) ? "v2" : "v1",
-                 storage_host_backend_name(ex->storages), ex->network ? "on" : "off");
+                 storage_host_backend_name(ex->storages), ex->network ? "on" : "off",
+                 (int)SELF_TEST_LAYERS, (unsigned long long)(ex->self_test_ns / 1000000));
         executor_loop(ex);
         log_info("cordium-executor stops");
     }
@@ -416,6 +428,9 @@ static int check_host(const struct config *config)
     doctor_print_host(stdout, config);
     struct executor *ex = executor_new(&trial);
     int r = ex ? executor_open(ex, &err) : error_set(&err, STATUS_RESOURCE_EXHAUSTED, "no memory");
+    if (ex) {
+        doctor_print_layers(stdout, ex);
+    }
     if (r < 0) {
         doctor_print_refusal(stdout, &err);
     } else {

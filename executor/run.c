@@ -255,6 +255,20 @@ static uint32_t clamp_u32(uint64_t v)
     return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
 
+static void add_usage(struct buf *body, const struct cgroup_usage *usage, uint64_t wall_ns)
+{
+    buf_add_u64(body, usage->cpu_user_us);
+    buf_add_u64(body, usage->cpu_system_us);
+    buf_add_u64(body, usage->memory_peak_bytes);
+    buf_add_u64(body, wall_ns);
+    buf_add_u32(body, usage->pids_peak);
+    buf_add_u32(body, 0);
+    buf_add_u64(body, usage->io.read_bytes);
+    buf_add_u64(body, usage->io.write_bytes);
+    buf_add_u64(body, usage->io.reads);
+    buf_add_u64(body, usage->io.writes);
+}
+
 /* Tells the gateway how it ended; nothing of it is left. */
 static void run_finish(struct run *run)
 {
@@ -274,22 +288,24 @@ static void run_finish(struct run *run)
     }
     uint64_t oom_before = run->was_killed ? run->oom_kills_before_kill : usage.oom_kills;
     bool by_oom = by_sigkill && oom_before > 0;
+    uint32_t flags = (run->was_killed && by_sigkill && !by_oom ? MESSAGE_RUN_KILLED_BY_US : 0u) |
+                     (by_oom ? MESSAGE_RUN_MAIN_OOM_KILLED : 0u) |
+                     (usage.has_memory_peak ? MESSAGE_RUN_HAS_MEMORY_PEAK : 0u) |
+                     (usage.has_pids_peak ? MESSAGE_RUN_HAS_PIDS_PEAK : 0u) |
+                     (usage.has_io ? MESSAGE_RUN_HAS_IO : 0u);
     struct buf body;
-    buf_init(&body, 128);
+    buf_init(&body, 256);
     buf_add_u64(&body, run->id);
     buf_add(&body, s->id.bytes, sizeof s->id.bytes);
     buf_add_u32(&body, stage);
     buf_add_u32(&body, (uint32_t)run->error_number);
     buf_add_u32(&body, stage == EXECUTOR_STAGE_RAN ? (uint32_t)wait_status : 0);
-    buf_add_u32(&body, (run->was_killed && by_sigkill && !by_oom ? 1u : 0u) | (by_oom ? 2u : 0u));
+    buf_add_u32(&body, flags);
     buf_add_u32(&body, run->kill_reason);
     buf_add_u32(&body, clamp_u32(usage.oom_kills));
     buf_add_u32(&body, clamp_u32(sandbox_oom_kills - run->sandbox_oom_kills_before));
     buf_add_u32(&body, clamp_u32(usage.pids_denied));
-    buf_add_u64(&body, usage.cpu_user_us);
-    buf_add_u64(&body, usage.cpu_system_us);
-    buf_add_u64(&body, usage.memory_peak_bytes);
-    buf_add_u64(&body, run->end_ns - run->begin_ns);
+    add_usage(&body, &usage, run->end_ns - run->begin_ns);
     if (run->started.connection) {
         answer_started(run, &run->started, -1);
     }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "executor/ipc/message.h"
+
 static int add_network(struct buf *out, const struct executor_network *network, struct error *err)
 {
     if (network->rule_count > EXECUTOR_NETWORK_RULES_MAX) {
@@ -129,7 +131,7 @@ bool decode_host_report(struct bytes *in, struct executor_host_report *ret)
 bool decode_run_exit(struct bytes *in, struct executor_run_exit *ret)
 {
     struct str sandbox;
-    uint32_t stage, error_number, wait_status, flags, reason;
+    uint32_t stage, error_number, wait_status, flags, reason, zero;
     bool ok = bytes_read_u64(in, &ret->run) && bytes_read_view(in, 16, &sandbox) &&
               bytes_read_u32(in, &stage) && bytes_read_u32(in, &error_number) &&
               bytes_read_u32(in, &wait_status) && bytes_read_u32(in, &flags) &&
@@ -137,14 +139,20 @@ bool decode_run_exit(struct bytes *in, struct executor_run_exit *ret)
               bytes_read_u32(in, &ret->sandbox_oom_kills) &&
               bytes_read_u32(in, &ret->pids_denied) && bytes_read_u64(in, &ret->cpu_user_us) &&
               bytes_read_u64(in, &ret->cpu_system_us) &&
-              bytes_read_u64(in, &ret->memory_peak_bytes) && bytes_read_u64(in, &ret->wall_ns);
+              bytes_read_u64(in, &ret->memory_peak_bytes) && bytes_read_u64(in, &ret->wall_ns) &&
+              bytes_read_u32(in, &ret->pids_peak) && bytes_read_u32(in, &zero) &&
+              bytes_read_u64(in, &ret->io_read_bytes) && bytes_read_u64(in, &ret->io_write_bytes) &&
+              bytes_read_u64(in, &ret->io_reads) && bytes_read_u64(in, &ret->io_writes);
     if (ok) {
         memcpy(ret->sandbox.bytes, sandbox.ptr, sizeof ret->sandbox.bytes);
         ret->stage = (enum executor_run_stage)stage;
         ret->error_number = (int)error_number;
         ret->wait_status = (int)wait_status;
-        ret->killed_by_us = flags & 1;
-        ret->main_was_oom_killed = flags & 2;
+        ret->killed_by_us = flags & MESSAGE_RUN_KILLED_BY_US;
+        ret->main_was_oom_killed = flags & MESSAGE_RUN_MAIN_OOM_KILLED;
+        ret->has_memory_peak = flags & MESSAGE_RUN_HAS_MEMORY_PEAK;
+        ret->has_pids_peak = flags & MESSAGE_RUN_HAS_PIDS_PEAK;
+        ret->has_io = flags & MESSAGE_RUN_HAS_IO;
         ret->kill_reason = (enum executor_kill_reason)reason;
     }
     return ok;

@@ -16,7 +16,7 @@
 struct executor_client;
 
 enum {
-    EXECUTOR_PROTOCOL_VERSION = 1,
+    EXECUTOR_PROTOCOL_VERSION = 2,
     EXECUTOR_ARGS_BYTES_MAX = 2 * 1024 * 1024 - 8192, /* argv and env of a run, together */
     EXECUTOR_ARGS_COUNT_MAX = 8192,                   /* argv and env entries, each */
     EXECUTOR_PATH_MAX = 1024,
@@ -181,13 +181,24 @@ struct executor_run_exit {
     bool main_was_oom_killed;              /* oom kill counted and main process died of SIGKILL */
     uint64_t cpu_user_us;
     uint64_t cpu_system_us;
-    uint64_t memory_peak_bytes;
     uint64_t wall_ns;
+    /* What the kernel cannot tell has no has_; see struct cgroup_usage in steps/cgroup.h. */
+    bool has_memory_peak;
+    bool has_pids_peak;
+    bool has_io;
+    uint64_t memory_peak_bytes;
+    uint32_t pids_peak; /* processes and threads at a time */
+    /* Of the storages' block device, until the run ended. Data in the page cache is not written
+     * yet; on cgroup v1 only what a process waited for counts as written. */
+    uint64_t io_read_bytes;
+    uint64_t io_write_bytes;
+    uint64_t io_reads;
+    uint64_t io_writes;
 };
 
 struct executor_stats {
     uint64_t memory_bytes;
-    uint64_t memory_peak_bytes;
+    uint64_t memory_peak_bytes; /* 0 when the kernel cannot tell */
     uint64_t cpu_user_us;
     uint64_t cpu_system_us;
     uint64_t disk_bytes;
@@ -263,6 +274,10 @@ struct executor_client_events {
 int executor_client_connect(const char *path, int timeout_ms,
                             const struct executor_client_events *events,
                             struct executor_client **ret, struct error *err);
+/* For an executor's own use: over one end of a socket pair whose other end has said HELLO already.
+ * Takes the fd when it succeeds. RESOURCE_EXHAUSTED. */
+int executor_client_adopt(int *fd, const struct executor_client_events *events,
+                          struct executor_client **ret, struct error *err);
 void executor_client_close(struct executor_client *client); /* NULL is fine */
 const struct executor_host_report *executor_client_host(const struct executor_client *client);
 int executor_client_fd(const struct executor_client *client);

@@ -19,7 +19,7 @@ enum {
     LAUNCH_PROXY_SOCKET = 4,
     LAUNCH_RESOLVERS = 8, /* /etc/resolv.conf with the host's resolvers, not an empty one */
     LAUNCH_HOLD = 16,     /* fork now, and let the new process wait for its own order */
-    LAUNCH_ATTACH_MAX = 4,
+    LAUNCH_ATTACH_MAX = 5,
     LAUNCH_PATH_MAX = 1024,
 };
 

@@ -21,6 +21,15 @@ enum {
     MESSAGE_FLAG_BODY_IN_MEMFD = 1,
 };
 
+/* Flags of RUN_EXITED: what was done to the program, and which figures are known. */
+enum {
+    MESSAGE_RUN_KILLED_BY_US = 1,
+    MESSAGE_RUN_MAIN_OOM_KILLED = 2,
+    MESSAGE_RUN_HAS_MEMORY_PEAK = 4,
+    MESSAGE_RUN_HAS_PIDS_PEAK = 8,
+    MESSAGE_RUN_HAS_IO = 16,
+};
+
 struct message_header {
     uint16_t type;
     uint16_t flags;

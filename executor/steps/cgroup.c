@@ -1,233 +1,116 @@
 #include "executor/steps/cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "executor/proc/fd.h"
-#include "executor/steps/cgroup_mounts.h"
+#include "executor/steps/cgroup_internal.h"
 
 enum {
-    RUNS_PER_SANDBOX_MAX = 512, /* each costs 8 descriptors on v1, 2 on v2 */
+    RUNS_PER_SANDBOX_MAX = 512, /* each costs 10 descriptors on v1, 3 on v2 */
     RUNS_KEPT = 4,              /* of a recycled group: what one sandbox needed, the next may not */
     POOL_MAX = 64,
-    KILL_ROUNDS = 10, /* 50 us each: what the daemon waits for a tree to die */
-    KILL_FEW = 16,
-    PIDS_PER_ROUND = 256,
-    PIDS_READ_MAX = 16384,
     REUSE_MEMORY_MAX = 32 << 20,
+    RUN_NAME_BYTES = 16,
     CPU_PERIOD_US = 100000,
     CPU_QUOTA_MIN_US = 1000, /* the kernel's own floor */
 };
 
-struct cgroup_host {
-    bool is_v2;
-    bool denials_are_at_limit; /* see denials_are_at_limit() */
-    unsigned hierarchies;      /* 1 on v2 */
-    int parents[CGROUP_HIERARCHIES];
-    char parent[64];
-    char mounts[CGROUP_HIERARCHIES][CGROUP_MOUNT_MAX];
-    struct cgroup *pool;
-    unsigned pool_count;
-    unsigned next_number;
-};
-
-struct counters {
-    uint64_t oom_kills;
-    uint64_t pids_denied;
-    uint64_t cpu_us;
-    uint64_t cpu_user_us; /* on v1 by timer ticks only: how cpu_us splits, not how much it is */
-    uint64_t cpu_system_us;
-};
-
-/* One directory in each hierarchy; v2 uses the first alone. */
-struct node {
-    int dirs[CGROUP_HIERARCHIES];
-    int join[CGROUP_HIERARCHIES];
-    struct counters start;
-};
-
-struct cgroup_run {
-    struct cgroup *group;
-    struct node node;
-    bool is_busy;
-    bool has_limits;
-    unsigned kill_start; /* where the next round of a kill begins in the list of processes */
-    uint64_t group_denials_start;
-    struct cgroup_run *next;
-};
-
-struct cgroup {
-    struct cgroup_host *host;
-    unsigned number;
-    struct node node;
-    struct cgroup_run *runs;
-    unsigned run_count;
-    struct cgroup_limits limits; /* in force already: most sandboxes of a host ask for the same */
-    bool has_limits;
-    /* Of runs whose group was used again since, where an event counts in that group alone. */
-    uint64_t past_oom_kills;
-    uint64_t past_pids_denied;
-    struct cgroup *next;
-};
+/* Of groups on v2. I/O is counted where there is a controller for it, and nothing else hangs from
+ * it. */
+#define CONTROLLERS "+memory +pids +cpu"
+#define CONTROLLER_IO "+io"
 
 static const char *join_file(const struct cgroup_host *host)
 {
     return host->is_v2 ? "cgroup.procs" : "tasks";
 }
 
-static void node_init(struct node *node)
+static void node_init(struct cgroup_node *node)
 {
     for (int i = 0; i < CGROUP_HIERARCHIES; i++) {
         node->dirs[i] = -1;
         node->join[i] = -1;
     }
+    node->memory_peak_fd = -1;
 }
 
-static void node_close(struct node *node)
+static void node_close(struct cgroup_node *node)
 {
     for (int i = 0; i < CGROUP_HIERARCHIES; i++) {
         fd_close(&node->dirs[i]);
         fd_close(&node->join[i]);
     }
+    fd_close(&node->memory_peak_fd);
 }
 
-/* Makes `name` beneath the parents and opens it. join_in names a leaf for processes, on v2, where
- * a group with controllers for its children may hold none itself. */
-static int node_make(const struct cgroup_host *host, const int *parents, const char *name,
-                     const char *join_in, struct node *ret, struct error *err)
+/* Where the processes of a group are, on v2, when it has controllers for its children: then it may
+ * hold none itself. */
+struct leaf {
+    const char *name;
+    const char *controllers; /* of it */
+};
+
+static const struct leaf sandbox_leaf = {"init", CONTROLLERS};
+static const struct leaf run_leaf = {CGROUP_RUN_LEAF, "+pids"};
+
+/* Makes `name` beneath a parent and opens it, in one hierarchy. */
+static int node_make_in(const struct cgroup_host *host, unsigned i, int parent, const char *name,
+                        const struct leaf *leaf, struct cgroup_node *ret, struct error *err)
 {
-    for (unsigned i = 0; i < host->hierarchies; i++) {
-        if (mkdirat(parents[i], name, 0755) == -1 && errno != EEXIST) {
-            return error_set_errno(err, STATUS_INTERNAL, errno, "cgroup mkdir '%s' in %s", name,
-                                   host->mounts[i]);
+    if (mkdirat(parent, name, 0755) == -1 && errno != EEXIST) {
+        return error_set_errno(err, STATUS_INTERNAL, errno, "cgroup mkdir '%s' in %s", name,
+                               host->mounts[i]);
+    }
+    ret->dirs[i] = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (ret->dirs[i] == -1) {
+        return error_set_errno(err, STATUS_INTERNAL, errno, "cgroup open '%s'", name);
+    }
+    char path[64];
+    if (leaf) {
+        (void)fd_write_file(ret->dirs[i], "cgroup.subtree_control", leaf->controllers);
+        if (leaf == &sandbox_leaf) {
+            (void)fd_write_file(ret->dirs[i], "cgroup.subtree_control", CONTROLLER_IO);
         }
-        ret->dirs[i] = openat(parents[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (ret->dirs[i] == -1) {
-            return error_set_errno(err, STATUS_INTERNAL, errno, "cgroup open '%s'", name);
-        }
-        char path[64];
-        if (join_in) {
-            (void)fd_write_file(ret->dirs[i], "cgroup.subtree_control", "+memory +pids +cpu");
-            if (mkdirat(ret->dirs[i], join_in, 0755) == -1 && errno != EEXIST) {
-                return error_set_errno(err, STATUS_INTERNAL, errno, "cgroup mkdir '%s/%s'", name,
-                                       join_in);
-            }
-            (void)snprintf(path, sizeof path, "%s/%s", join_in, join_file(host));
-        } else {
-            (void)snprintf(path, sizeof path, "%s", join_file(host));
-        }
-        ret->join[i] = openat(ret->dirs[i], path, O_WRONLY | O_CLOEXEC);
-        if (ret->join[i] == -1) {
-            return error_set_errno(err, STATUS_INTERNAL, errno, "cgroup open '%s/%s'", name, path);
+        if (mkdirat(ret->dirs[i], leaf->name, 0755) == -1 && errno != EEXIST) {
+            return error_set_errno(err, STATUS_INTERNAL, errno, "cgroup mkdir '%s/%s'", name,
+                                   leaf->name);
         }
     }
-    return 0;
+    (void)snprintf(path, sizeof path, "%s%s%s", leaf ? leaf->name : "", leaf ? "/" : "",
+                   join_file(host));
+    ret->join[i] = openat(ret->dirs[i], path, O_WRONLY | O_CLOEXEC);
+    return ret->join[i] == -1
+               ? error_set_errno(err, STATUS_INTERNAL, errno, "cgroup open '%s/%s'", name, path)
+               : 0;
+}
+
+static int node_make(const struct cgroup_host *host, const int *parents, const char *name,
+                     const struct leaf *leaf, struct cgroup_node *ret, struct error *err)
+{
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < host->hierarchies; i++) {
+        r = node_make_in(host, i, parents[i], name, leaf, ret, err);
+    }
+    return r;
 }
 
 static void node_remove(const struct cgroup_host *host, const int *parents, const char *name,
-                        struct node *node)
+                        struct cgroup_node *node)
 {
     for (unsigned i = 0; i < host->hierarchies; i++) {
         if (host->is_v2 && node->dirs[i] >= 0) {
-            (void)unlinkat(node->dirs[i], "init", AT_REMOVEDIR);
+            (void)unlinkat(node->dirs[i], sandbox_leaf.name, AT_REMOVEDIR);
+            (void)unlinkat(node->dirs[i], run_leaf.name, AT_REMOVEDIR);
         }
         (void)unlinkat(parents[i], name, AT_REMOVEDIR);
     }
     node_close(node);
-}
-
-static uint64_t read_u64(int dir, const char *file)
-{
-    uint64_t v = 0;
-    (void)fd_read_file_u64(dir, file, &v);
-    return v;
-}
-
-static uint64_t read_key(int dir, const char *file, const char *key)
-{
-    uint64_t v = 0;
-    (void)fd_read_key_u64(dir, file, key, &v);
-    return v;
-}
-
-static uint64_t node_oom_kills(const struct cgroup_host *host, const struct node *node)
-{
-    return host->is_v2 ? read_key(node->dirs[0], "memory.events", "oom_kill")
-                       : read_key(node->dirs[CGROUP_MEMORY], "memory.oom_control", "oom_kill");
-}
-
-static struct counters node_counters(const struct cgroup_host *host, const struct node *node)
-{
-    const int *d = node->dirs;
-    struct counters c;
-    if (host->is_v2) {
-        c.oom_kills = read_key(d[0], "memory.events", "oom_kill");
-        c.pids_denied = read_key(d[0], "pids.events", "max");
-        c.cpu_us = read_key(d[0], "cpu.stat", "usage_usec");
-        c.cpu_user_us = read_key(d[0], "cpu.stat", "user_usec");
-        c.cpu_system_us = read_key(d[0], "cpu.stat", "system_usec");
-    } else {
-        c.oom_kills = read_key(d[CGROUP_MEMORY], "memory.oom_control", "oom_kill");
-        c.pids_denied = read_key(d[CGROUP_PIDS], "pids.events", "max");
-        c.cpu_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage") / 1000;
-        c.cpu_user_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_user") / 1000;
-        c.cpu_system_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_sys") / 1000;
-    }
-    return c;
-}
-
-/* A refused fork counts in pids.events of the group whose limit was hit, and above, since
- * Linux 6.11 on v2; before that, and on v1, in the group that forked alone. The newer way has a
- * second file. */
-static bool denials_are_at_limit(const struct cgroup_host *host, int dir)
-{
-    return host->is_v2 && faccessat(dir, "pids.events.local", F_OK, 0) == 0;
-}
-
-/* Forks refused by the limit of the sandbox itself, where its runs do not count them: which run
- * they hit cannot be told. */
-static uint64_t group_denials(const struct cgroup *group)
-{
-    return group->host->denials_are_at_limit
-               ? read_key(group->node.dirs[0], "pids.events.local", "max")
-               : 0;
-}
-
-static void node_read_usage(const struct cgroup_host *host, const struct node *node,
-                            struct cgroup_usage *ret)
-{
-    const int *d = node->dirs;
-    struct counters now = node_counters(host, node);
-    *ret = (struct cgroup_usage){
-        .oom_kills = now.oom_kills - node->start.oom_kills,
-        .pids_denied = now.pids_denied - node->start.pids_denied,
-    };
-    uint64_t sum = now.cpu_us - node->start.cpu_us;
-    uint64_t user = now.cpu_user_us - node->start.cpu_user_us;
-    uint64_t system = now.cpu_system_us - node->start.cpu_system_us;
-    if (user + system > 0) {
-        ret->cpu_system_us = (uint64_t)((double)sum * (double)system / (double)(user + system));
-    }
-    ret->cpu_user_us = sum - ret->cpu_system_us;
-    if (host->is_v2) {
-        ret->memory_bytes = read_u64(d[0], "memory.current");
-        ret->memory_peak_bytes = read_u64(d[0], "memory.peak");
-        ret->pids = (uint32_t)read_u64(d[0], "pids.current");
-    } else {
-        ret->memory_bytes = read_u64(d[CGROUP_MEMORY], "memory.usage_in_bytes");
-        ret->memory_peak_bytes = read_u64(d[CGROUP_MEMORY], "memory.max_usage_in_bytes");
-        ret->pids = (uint32_t)read_u64(d[CGROUP_PIDS], "pids.current");
-    }
 }
 
 static int limit_memory_v1(int dir, uint64_t bytes)
@@ -247,10 +130,10 @@ static int limit_memory_v1(int dir, uint64_t bytes)
     return r;
 }
 
-static int limit_v1(const struct node *node, const struct cgroup_limits *limits, bool with_cpu)
+static int limit_v1(const struct cgroup_node *node, const struct cgroup_limits *limits,
+                    bool with_cpu)
 {
     int r = limit_memory_v1(node->dirs[CGROUP_MEMORY], limits->memory_bytes);
-    (void)fd_write_file(node->dirs[CGROUP_MEMORY], "memory.max_usage_in_bytes", "0");
     if (r == 0) {
         r = limits->pids ? fd_write_file_u64(node->dirs[CGROUP_PIDS], "pids.max", limits->pids)
                          : fd_write_file(node->dirs[CGROUP_PIDS], "pids.max", "max");
@@ -263,13 +146,13 @@ static int limit_v1(const struct node *node, const struct cgroup_limits *limits,
     return r;
 }
 
-static int limit_v2(const struct node *node, const struct cgroup_limits *limits, bool with_cpu)
+static int limit_v2(const struct cgroup_node *node, const struct cgroup_limits *limits,
+                    bool with_cpu)
 {
     int dir = node->dirs[0];
     int r = limits->memory_bytes ? fd_write_file_u64(dir, "memory.max", limits->memory_bytes)
                                  : fd_write_file(dir, "memory.max", "max");
     (void)fd_write_file(dir, "memory.swap.max", "0"); /* absent when the kernel has no swap */
-    (void)fd_write_file(dir, "memory.peak", "0");     /* resets since Linux 6.12 */
     if (r == 0) {
         r = limits->pids ? fd_write_file_u64(dir, "pids.max", limits->pids)
                          : fd_write_file(dir, "pids.max", "max");
@@ -285,7 +168,7 @@ static int limit_v2(const struct node *node, const struct cgroup_limits *limits,
     return r;
 }
 
-static int node_limit(const struct cgroup_host *host, const struct node *node,
+static int node_limit(const struct cgroup_host *host, const struct cgroup_node *node,
                       const struct cgroup_limits *limits, bool with_cpu, struct error *err)
 {
     int r = host->is_v2 ? limit_v2(node, limits, with_cpu) : limit_v1(node, limits, with_cpu);
@@ -296,148 +179,6 @@ static int node_limit(const struct cgroup_host *host, const struct node *node,
                                     limits->cpu_millicores);
 }
 
-/* Reads the pids of a group as numbers of our pid namespace. Count, or -errno. */
-static int read_pids(int dir, pid_t *ret, size_t max)
-{
-    AUTO_FD int fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-    if (fd == -1) {
-        return -errno;
-    }
-    FILE *f = fdopen(fd, "r");
-    if (!f) {
-        return -errno;
-    }
-    (void)fd_take(&fd);
-    size_t n = 0;
-    long pid;
-    while (n < max && fscanf(f, "%ld", &pid) == 1) {
-        ret[n++] = (pid_t)pid;
-    }
-    (void)fclose(f);
-    return (int)n;
-}
-
-static int compare_pids(const void *a, const void *b)
-{
-    const pid_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-/* Signals some processes of a group, beginning with the one at `start` so that successive rounds
- * reach all of them. A pid may be reused by a stranger between reading and killing, so each is held
- * by a pidfd first and must be listed once more after that. */
-static int kill_listed(int dir, unsigned start, size_t *ret_left)
-{
-    int pidfds[PIDS_PER_ROUND];
-    pid_t *pids = malloc(2 * PIDS_READ_MAX * sizeof *pids);
-    if (!pids) {
-        return -ENOMEM;
-    }
-    pid_t *again = pids + PIDS_READ_MAX;
-    int n = read_pids(dir, pids, PIDS_READ_MAX);
-    int count = n < PIDS_PER_ROUND ? n : PIDS_PER_ROUND;
-    for (int i = 0; i < count; i++) {
-        pid_t pid = pids[(start + (unsigned)i) % (unsigned)n];
-        pidfds[i] = (int)syscall(SYS_pidfd_open, pid, 0);
-    }
-    int m = n > 0 ? read_pids(dir, again, PIDS_READ_MAX) : 0;
-    if (m > 0) {
-        qsort(again, (size_t)m, sizeof *again, compare_pids);
-    }
-    for (int i = 0; i < count; i++) {
-        const pid_t *pid = &pids[(start + (unsigned)i) % (unsigned)n];
-        if (m > 0 && pidfds[i] >= 0 &&
-            bsearch(pid, again, (size_t)m, sizeof *again, compare_pids)) {
-            (void)syscall(SYS_pidfd_send_signal, pidfds[i], SIGKILL, NULL, 0);
-        }
-        fd_close(&pidfds[i]);
-    }
-    free(pids);
-    *ret_left = n > 0 ? (size_t)n : 0;
-    return n < 0 ? n : 0;
-}
-
-static bool node_is_empty(const struct cgroup_host *host, const struct node *node)
-{
-    return read_u64(node->dirs[host->is_v2 ? 0 : CGROUP_PIDS], "pids.current") == 0;
-}
-
-/* With pids.max at 0 nothing forks, so that the list can only shrink. Waits for a few processes,
- * which die at once; for many, or slow ones, the caller comes again. 0 = empty, 1 = not yet. */
-static int node_kill(const struct cgroup_host *host, const struct node *node, unsigned *start)
-{
-    int pids_dir = node->dirs[host->is_v2 ? 0 : CGROUP_PIDS];
-    bool by_kernel = host->is_v2 && fd_write_file(pids_dir, "cgroup.kill", "1") == 0;
-    if (!by_kernel) {
-        (void)fd_write_file(pids_dir, "pids.max", "0");
-    }
-    for (int round = 0; round < KILL_ROUNDS; round++) {
-        if (node_is_empty(host, node)) {
-            return 0;
-        }
-        size_t left = 0;
-        int r = by_kernel ? 0 : kill_listed(pids_dir, *start, &left);
-        if (r < 0) {
-            return r;
-        }
-        *start += PIDS_PER_ROUND;
-        if (left > KILL_FEW) {
-            return 1;
-        }
-        const struct timespec pause = {.tv_nsec = 50000};
-        (void)nanosleep(&pause, NULL);
-    }
-    return node_is_empty(host, node) ? 0 : 1;
-}
-
-static uint64_t node_memory(const struct cgroup_host *host, const struct node *node)
-{
-    return host->is_v2 ? read_u64(node->dirs[0], "memory.current")
-                       : read_u64(node->dirs[CGROUP_MEMORY], "memory.usage_in_bytes");
-}
-
-/* Kills and removes every group beneath `dir`, at most two levels deep: ours are. */
-static void remove_groups(int dir, unsigned depth)
-{
-    AUTO_FD int scan = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = scan == -1 ? NULL : fdopendir(scan);
-    if (!d) {
-        return;
-    }
-    (void)fd_take(&scan);
-    struct dirent *entry;
-    while ((entry = readdir(d)) != NULL) {
-        if (entry->d_type != DT_DIR || entry->d_name[0] == '.') {
-            continue;
-        }
-        AUTO_FD int child = openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (child == -1) {
-            continue;
-        }
-        (void)fd_write_file(child, "pids.max", "0");
-        size_t left = 1;
-        for (int round = 0; round < 200 && left > 0 &&
-                            kill_listed(child, (unsigned)round * PIDS_PER_ROUND, &left) == 0;
-             round++) {
-            if (left > 0) {
-                const struct timespec pause = {.tv_nsec = 1000000};
-                (void)nanosleep(&pause, NULL);
-            }
-        }
-        if (depth > 0) {
-            remove_groups(child, depth - 1);
-        }
-        for (int tries = 0; tries < 200; tries++) {
-            if (unlinkat(dir, entry->d_name, AT_REMOVEDIR) == 0 || errno != EBUSY) {
-                break;
-            }
-            const struct timespec pause = {.tv_nsec = 1000000};
-            (void)nanosleep(&pause, NULL);
-        }
-    }
-    (void)closedir(d);
-}
-
 static int open_parent(struct cgroup_host *host, unsigned i, struct error *err)
 {
     AUTO_FD int mount = open(host->mounts[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -445,11 +186,14 @@ static int open_parent(struct cgroup_host *host, unsigned i, struct error *err)
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "open cgroup mount '%s'",
                                host->mounts[i]);
     }
-    if (host->is_v2 && fd_write_file(mount, "cgroup.subtree_control", "+memory +pids +cpu") < 0) {
+    if (host->is_v2 && fd_write_file(mount, "cgroup.subtree_control", CONTROLLERS) < 0) {
         return error_set(err, STATUS_FAILED_PRECONDITION,
                          "cgroup v2 at '%s' does not give memory, pids and cpu to its children: "
                          "start the executor outside a delegated group, or enable them there",
                          host->mounts[i]);
+    }
+    if (host->is_v2) {
+        (void)fd_write_file(mount, "cgroup.subtree_control", CONTROLLER_IO);
     }
     if (mkdirat(mount, host->parent, 0755) == -1 && errno != EEXIST) {
         return error_set_errno(
@@ -464,11 +208,27 @@ static int open_parent(struct cgroup_host *host, unsigned i, struct error *err)
                                host->mounts[i], host->parent);
     }
     if (host->is_v2) {
-        (void)fd_write_file(host->parents[i], "cgroup.subtree_control", "+memory +pids +cpu");
-        host->denials_are_at_limit = denials_are_at_limit(host, host->parents[i]);
+        (void)fd_write_file(host->parents[i], "cgroup.subtree_control", CONTROLLERS);
+        (void)fd_write_file(host->parents[i], "cgroup.subtree_control", CONTROLLER_IO);
+        host->denials_are_at_limit = cgroup_denials_are_at_limit(host->parents[i]);
     }
-    remove_groups(host->parents[i], 2);
+    cgroup_remove_beneath(host->parents[i], 2);
     return 0;
+}
+
+/* On v2 before Linux 6.11 a fork refused in a leaf would count in the leaf alone. On v1 controllers
+ * that are mounted together share their groups. */
+static bool pids_can_be_renewed(const struct cgroup_host *host)
+{
+    if (host->is_v2) {
+        return host->denials_are_at_limit && faccessat(host->parents[0], "pids.peak", F_OK, 0) == 0;
+    }
+    for (unsigned i = 0; i < host->hierarchies; i++) {
+        if (i != CGROUP_PIDS && strcmp(host->mounts[i], host->mounts[CGROUP_PIDS]) == 0) {
+            return false;
+        }
+    }
+    return faccessat(host->parents[CGROUP_PIDS], "pids.peak", F_OK, 0) == 0;
 }
 
 int cgroup_host_open(const char *parent, struct cgroup_host **ret, struct error *err)
@@ -482,10 +242,14 @@ int cgroup_host_open(const char *parent, struct cgroup_host **ret, struct error 
         host->parents[i] = -1;
     }
     int r = cgroup_mounts_find("/proc/self/mounts", host->mounts, &host->is_v2, err);
-    host->hierarchies = host->is_v2 ? 1 : CGROUP_HIERARCHIES;
+    /* The last of v1's is not needed, only useful. */
+    host->hierarchies = host->is_v2                     ? 1
+                        : host->mounts[CGROUP_BLKIO][0] ? CGROUP_HIERARCHIES
+                                                        : CGROUP_BLKIO;
     for (unsigned i = 0; r == 0 && i < host->hierarchies; i++) {
         r = open_parent(host, i, err);
     }
+    host->renews_pids = r == 0 && pids_can_be_renewed(host);
     if (r < 0) {
         cgroup_host_close(host);
         return r;
@@ -499,13 +263,19 @@ bool cgroup_host_is_v2(const struct cgroup_host *host)
     return host->is_v2;
 }
 
+static void run_name(const struct cgroup_run *run, char ret[RUN_NAME_BYTES])
+{
+    (void)snprintf(ret, RUN_NAME_BYTES, "r%u", run->number);
+}
+
 /* Runs are numbered in the order in which they lie in the list, the newest first. */
 static void remove_newest_run(struct cgroup *group)
 {
     struct cgroup_run *run = group->runs;
-    char name[16];
+    char name[RUN_NAME_BYTES];
     group->runs = run->next;
-    (void)snprintf(name, sizeof name, "r%u", --group->run_count);
+    group->run_count--;
+    run_name(run, name);
     node_remove(group->host, group->node.dirs, name, &run->node);
     free(run);
 }
@@ -542,7 +312,7 @@ void cgroup_host_close(struct cgroup_host *host)
     }
     for (unsigned i = 0; i < host->hierarchies; i++) {
         if (host->parents[i] >= 0) {
-            remove_groups(host->parents[i], 2);
+            cgroup_remove_beneath(host->parents[i], 2);
             fd_close(&host->parents[i]);
             AUTO_FD int mount = open(host->mounts[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
             (void)unlinkat(mount, host->parent, AT_REMOVEDIR);
@@ -562,7 +332,8 @@ static int cgroup_make(struct cgroup_host *host, struct cgroup **ret, struct err
     node_init(&group->node);
     char name[16];
     (void)snprintf(name, sizeof name, "s%u", group->number);
-    int r = node_make(host, host->parents, name, host->is_v2 ? "init" : NULL, &group->node, err);
+    int r =
+        node_make(host, host->parents, name, host->is_v2 ? &sandbox_leaf : NULL, &group->node, err);
     if (r < 0) {
         cgroup_remove(group);
         return r;
@@ -601,11 +372,8 @@ static int group_limit(struct cgroup *group, const struct cgroup_limits *limits,
         }
         group->limits = *limits;
         group->has_limits = true;
-    } else if (!group->host->is_v2) {
-        (void)fd_write_file(group->node.dirs[CGROUP_MEMORY], "memory.max_usage_in_bytes", "0");
-    } else {
-        (void)fd_write_file(group->node.dirs[0], "memory.peak", "0");
     }
+    cgroup_node_begin_peaks(group->host, &group->node);
     return 0;
 }
 
@@ -628,7 +396,7 @@ int cgroup_acquire(struct cgroup_host *host, const struct cgroup_limits *limits,
         cgroup_remove(group);
         return r;
     }
-    group->node.start = node_counters(host, &group->node);
+    group->node.start = cgroup_node_counters(host, &group->node);
     group->past_oom_kills = 0;
     group->past_pids_denied = 0;
     *ret = group;
@@ -643,13 +411,13 @@ void cgroup_release(struct cgroup *group)
     struct cgroup_host *host = group->host;
     for (struct cgroup_run *run = group->runs; run; run = run->next) {
         run->is_busy = false;
-        run->node.start = node_counters(host, &run->node);
+        run->node.start = cgroup_node_counters(host, &run->node);
     }
     trim_runs(group);
     /* The kernel writes back and reclaims what is over a new limit before it returns to us: a group
      * with much in it is not for others. */
-    if (host->pool_count >= POOL_MAX || !node_is_empty(host, &group->node) ||
-        node_memory(host, &group->node) > REUSE_MEMORY_MAX) {
+    if (host->pool_count >= POOL_MAX || !cgroup_node_is_empty(host, &group->node) ||
+        cgroup_node_memory(host, &group->node) > REUSE_MEMORY_MAX) {
         cgroup_remove(group);
         return;
     }
@@ -658,7 +426,7 @@ void cgroup_release(struct cgroup *group)
     host->pool_count++;
 }
 
-static size_t node_attach_fds(const struct cgroup_host *host, const struct node *node,
+static size_t node_attach_fds(const struct cgroup_host *host, const struct cgroup_node *node,
                               int ret[CGROUP_ATTACH_MAX])
 {
     memcpy(ret, node->join, host->hierarchies * sizeof *ret);
@@ -668,33 +436,6 @@ static size_t node_attach_fds(const struct cgroup_host *host, const struct node 
 size_t cgroup_attach_fds(const struct cgroup *group, int ret[CGROUP_ATTACH_MAX])
 {
     return node_attach_fds(group->host, &group->node, ret);
-}
-
-void cgroup_read_usage(const struct cgroup *group, struct cgroup_usage *ret)
-{
-    const struct cgroup_host *host = group->host;
-    node_read_usage(host, &group->node, ret);
-    /* Where an event counts in the group where it happened, and nowhere above: ooms on v1, refused
-     * forks on v1 and before Linux 6.11. */
-    ret->oom_kills += group->past_oom_kills;
-    ret->pids_denied += group->past_pids_denied;
-    for (const struct cgroup_run *run = host->denials_are_at_limit ? NULL : group->runs; run;
-         run = run->next) {
-        struct counters c = node_counters(host, &run->node);
-        ret->oom_kills += host->is_v2 ? 0 : c.oom_kills - run->node.start.oom_kills;
-        ret->pids_denied += c.pids_denied - run->node.start.pids_denied;
-    }
-}
-
-uint64_t cgroup_read_oom_kills(const struct cgroup *group)
-{
-    const struct cgroup_host *host = group->host;
-    uint64_t sum =
-        group->past_oom_kills + node_oom_kills(host, &group->node) - group->node.start.oom_kills;
-    for (const struct cgroup_run *run = host->is_v2 ? NULL : group->runs; run; run = run->next) {
-        sum += node_oom_kills(host, &run->node) - run->node.start.oom_kills;
-    }
-    return sum;
 }
 
 static int run_make(struct cgroup *group, struct cgroup_run **ret, struct error *err)
@@ -708,17 +449,21 @@ static int run_make(struct cgroup *group, struct cgroup_run **ret, struct error 
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for a run's cgroup");
     }
     run->group = group;
+    run->number = group->run_count;
+    run->is_fresh = true;
     node_init(&run->node);
-    char name[16];
-    (void)snprintf(name, sizeof name, "r%u", group->run_count);
-    int r = node_make(group->host, group->node.dirs, name, NULL, &run->node, err);
+    char name[RUN_NAME_BYTES];
+    run_name(run, name);
+    int r = node_make(group->host, group->node.dirs, name,
+                      group->host->is_v2 && group->host->renews_pids ? &run_leaf : NULL, &run->node,
+                      err);
     if (r < 0) {
         node_remove(group->host, group->node.dirs, name, &run->node);
         free(run);
         return r;
     }
     group->run_count++;
-    run->node.start = node_counters(group->host, &run->node);
+    run->node.start = cgroup_node_counters(group->host, &run->node);
     run->next = group->runs;
     group->runs = run;
     *ret = run;
@@ -729,18 +474,70 @@ static int run_make(struct cgroup *group, struct cgroup_run **ret, struct error 
 static bool run_is_reusable(const struct cgroup_run *run, uint64_t memory_bytes)
 {
     const struct cgroup_host *host = run->group->host;
-    return !run->is_busy && node_is_empty(host, &run->node) &&
-           (memory_bytes == 0 || memory_bytes > node_memory(host, &run->node));
+    return !run->is_busy && cgroup_node_is_empty(host, &run->node) &&
+           (memory_bytes == 0 || memory_bytes > cgroup_node_memory(host, &run->node));
 }
 
-int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
-                       struct cgroup_run **ret, struct error *err)
+static int renew_leaf(struct cgroup_node *node, struct error *err)
 {
-    struct cgroup_run *run = group->runs;
-    while (run && !run_is_reusable(run, limits->memory_bytes)) {
-        run = run->next;
+    if (unlinkat(node->dirs[0], run_leaf.name, AT_REMOVEDIR) == -1) {
+        return 0;
     }
-    int r = run ? 0 : run_make(group, &run, err);
+    fd_close(&node->join[0]);
+    if (mkdirat(node->dirs[0], run_leaf.name, 0755) == 0) {
+        node->join[0] =
+            openat(node->dirs[0], CGROUP_RUN_LEAF "/cgroup.procs", O_WRONLY | O_CLOEXEC);
+    }
+    return node->join[0] == -1
+               ? error_set_errno(err, STATUS_INTERNAL, errno, "cgroup renew '%s'", run_leaf.name)
+               : 0;
+}
+
+/* Makes the group anew in which a run's pids are counted: see CGROUP_RUN_LEAF. When the old one
+ * cannot go it stays, and its peak with it. */
+static int run_renew_pids(struct cgroup_run *run, struct error *err)
+{
+    const struct cgroup_host *host = run->group->host;
+    struct cgroup_node *node = &run->node;
+    int parent = run->group->node.dirs[CGROUP_PIDS];
+    char name[RUN_NAME_BYTES];
+    if (!host->renews_pids) {
+        return 0;
+    }
+    if (host->is_v2) {
+        return renew_leaf(node, err);
+    }
+    run_name(run, name);
+    if (unlinkat(parent, name, AT_REMOVEDIR) == -1) {
+        return 0;
+    }
+    fd_close(&node->dirs[CGROUP_PIDS]);
+    fd_close(&node->join[CGROUP_PIDS]);
+    return node_make_in(host, CGROUP_PIDS, parent, name, NULL, node, err);
+}
+
+/* Makes a group that a run has left ready for the next; what it counted stays in its sandbox's
+ * sums. */
+static int run_refresh(struct cgroup_run *run, struct error *err)
+{
+    struct cgroup *group = run->group;
+    struct cgroup_counters now = cgroup_node_counters(group->host, &run->node);
+    if (!group->host->is_v2) {
+        group->past_oom_kills += now.oom_kills - run->node.start.oom_kills;
+    }
+    if (!group->host->denials_are_at_limit) {
+        group->past_pids_denied += now.pids_denied - run->node.start.pids_denied;
+    }
+    int r = run_renew_pids(run, err);
+    run->node.start = cgroup_node_counters(group->host, &run->node);
+    run->is_fresh = r == 0;
+    return r;
+}
+
+static int run_begin(struct cgroup_run *run, const struct cgroup_limits *limits, struct error *err)
+{
+    struct cgroup *group = run->group;
+    int r = run->is_fresh ? 0 : run_refresh(run, err);
     if (r < 0) {
         return r;
     }
@@ -751,20 +548,28 @@ int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
         if (r < 0) {
             return r;
         }
-    } else if (!group->host->is_v2) {
-        (void)fd_write_file(run->node.dirs[CGROUP_MEMORY], "memory.max_usage_in_bytes", "0");
     }
+    cgroup_node_begin_peaks(group->host, &run->node);
+    cgroup_node_begin_io(group->host, &run->node);
     run->has_limits = wants_limits;
+    run->is_fresh = false;
     run->is_busy = true;
-    struct counters now = node_counters(group->host, &run->node);
-    if (!group->host->is_v2) {
-        group->past_oom_kills += now.oom_kills - run->node.start.oom_kills;
+    run->group_denials_start = cgroup_group_denials(group);
+    return 0;
+}
+
+int cgroup_run_acquire(struct cgroup *group, const struct cgroup_limits *limits,
+                       struct cgroup_run **ret, struct error *err)
+{
+    struct cgroup_run *run = group->runs;
+    while (run && !run_is_reusable(run, limits->memory_bytes)) {
+        run = run->next;
     }
-    if (!group->host->denials_are_at_limit) {
-        group->past_pids_denied += now.pids_denied - run->node.start.pids_denied;
+    int r = run ? 0 : run_make(group, &run, err);
+    r = r < 0 ? r : run_begin(run, limits, err);
+    if (r < 0) {
+        return r;
     }
-    run->node.start = now;
-    run->group_denials_start = group_denials(group);
     *ret = run;
     return 0;
 }
@@ -776,22 +581,20 @@ size_t cgroup_run_attach_fds(const struct cgroup_run *run, int ret[CGROUP_ATTACH
 
 int cgroup_run_kill(struct cgroup_run *run)
 {
-    if (node_is_empty(run->group->host, &run->node)) {
+    if (cgroup_node_is_empty(run->group->host, &run->node)) {
         return 0; /* nobody is left to fork */
     }
     run->has_limits = true; /* pids.max is 0 now */
-    return node_kill(run->group->host, &run->node, &run->kill_start);
-}
-
-void cgroup_run_read_usage(const struct cgroup_run *run, struct cgroup_usage *ret)
-{
-    node_read_usage(run->group->host, &run->node, ret);
-    ret->pids_denied += group_denials(run->group) - run->group_denials_start;
+    return cgroup_node_kill(run->group->host, &run->node, &run->kill_start);
 }
 
 void cgroup_run_release(struct cgroup_run *run)
 {
-    if (run) {
+    struct error err;
+    if (run && run->is_busy) {
         run->is_busy = false;
+        if (cgroup_node_is_empty(run->group->host, &run->node)) {
+            (void)run_refresh(run, &err); /* should it fail, the next use tries again, and tells */
+        }
     }
 }

@@ -5,13 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "executor/steps/block_device.h"
 #include "policy/base/status.h"
 
 /* Memory, pids and cpu limits, accounting and the kill of whole trees. Cgroup v2, or v1 where the
  * controllers are bound there. A process joins by writing "0" itself, to `tasks` on v1: joining
  * from outside through cgroup.procs takes a lock that costs milliseconds (facts, sandbox 4e). */
 
-enum { CGROUP_ATTACH_MAX = 4 };
+enum { CGROUP_ATTACH_MAX = 5 };
 
 struct cgroup_host;
 struct cgroup;     /* of one sandbox */
@@ -23,9 +24,26 @@ struct cgroup_limits {
     uint32_t cpu_millicores;
 };
 
+/* Of block devices: what was read from and written to them in the group's name. What waits in the
+ * page cache is not written yet; on v1 what the kernel writes from there later is in nobody's name,
+ * so that only writes count that a process waited for (fsync(2), O_DIRECT). */
+struct cgroup_io {
+    uint64_t read_bytes;
+    uint64_t write_bytes;
+    uint64_t reads;
+    uint64_t writes;
+};
+
 struct cgroup_usage {
     uint64_t memory_bytes;
+    /* Of a use of a recycled group. Where the kernel cannot begin a peak anew, one that is not
+     * above the last use's cannot be told: then has_ is false. */
+    bool has_memory_peak;
+    bool has_pids_peak; /* pids.peak: Linux 6.6 */
+    bool has_io;        /* of a run; see cgroup_host_count_io() */
     uint64_t memory_peak_bytes;
+    uint32_t pids_peak; /* processes and threads */
+    struct cgroup_io io;
     uint64_t cpu_user_us;
     uint64_t cpu_system_us;
     uint64_t oom_kills; /* since cgroup_run_acquire() or cgroup_acquire() */
@@ -42,6 +60,17 @@ int cgroup_host_open(const char *parent, struct cgroup_host **ret, struct error 
 /* Removes the pool and the parent group. NULL is fine. */
 void cgroup_host_close(struct cgroup_host *host);
 bool cgroup_host_is_v2(const struct cgroup_host *host);
+
+/* Counts runs' I/O of this device, which may be a part of a disk. Of this one alone: block devices
+ * lie on one another, and what passes through two would count twice. False when the kernel cannot
+ * tell: no io (v2) or blkio (v1) controller, or many devices on v1. */
+bool cgroup_host_count_io(struct cgroup_host *host, const struct block_device *device);
+
+/* Parsers of the kernel's files, cgroup-v2.rst "io.stat" and cgroup-v1/blkio-controller.rst. */
+void cgroup_io_read_stat(const char *text, const struct block_device *device,
+                         struct cgroup_io *ret);
+void cgroup_io_read_blkio(const char *text, const struct block_device *device, uint64_t *ret_read,
+                          uint64_t *ret_write);
 
 /* A group for a sandbox, from the pool when there is one: recycled groups cost less, and leave no
  * dying memory cgroup behind. */

@@ -7,7 +7,8 @@
 
 #include "executor/proc/fd.h"
 
-static const char *const controllers[CGROUP_HIERARCHIES] = {"memory", "pids", "cpu", "cpuacct"};
+static const char *const controllers[CGROUP_HIERARCHIES] = {"memory", "pids", "cpu", "cpuacct",
+                                                            "blkio"};
 
 static bool has_word(const char *list, const char *word)
 {
@@ -61,7 +62,7 @@ int cgroup_mounts_find(const char *mounts_path, char ret[CGROUP_HIERARCHIES][CGR
         }
     }
     (void)endmntent(f);
-    for (int i = 0; !*ret_is_v2 && i < CGROUP_HIERARCHIES; i++) {
+    for (int i = 0; !*ret_is_v2 && i < CGROUP_BLKIO; i++) {
         if (ret[i][0] == '\0') {
             return error_set(err, STATUS_FAILED_PRECONDITION,
                              "cgroup controller '%s' is neither in cgroup v2 nor mounted as v1: "

@@ -283,6 +283,11 @@ const char *storage_host_backend_name(const struct storage_host *host)
     return host->backend->name;
 }
 
+int storage_host_device(const struct storage_host *host, struct block_device *ret)
+{
+    return host->backend->device(host->pool, ret);
+}
+
 const char *storage_host_rejected(const struct storage_host *host)
 {
     return host->rejected;
@@ -456,6 +461,11 @@ int storage_open(struct storage_host *host, const struct storage_request *reques
 bool storage_was_made(const struct storage *storage)
 {
     return storage->was_made;
+}
+
+int storage_directory(const struct storage *storage)
+{
+    return storage->fd;
 }
 
 int storage_read_usage(const struct storage *storage, uint64_t *ret_bytes, uint64_t *ret_limit)

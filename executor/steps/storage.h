@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "executor/steps/block_device.h"
 #include "policy/base/status.h"
 
 /* Storages (the writable files of a workspace, or of a build) and images, in one file system that
@@ -50,6 +51,9 @@ void storage_host_close(struct storage_host *host); /* NULL is fine */
 enum storage_backend_kind storage_host_backend(const struct storage_host *host);
 const char *storage_host_backend_name(const struct storage_host *host);
 
+/* The block device that storages and images lie on. 0 or -errno. */
+int storage_host_device(const struct storage_host *host, struct block_device *ret);
+
 /* What the backends that come before it lack; empty when it is the first, or was asked for. */
 const char *storage_host_rejected(const struct storage_host *host);
 
@@ -73,6 +77,7 @@ struct storage_request {
 int storage_open(struct storage_host *host, const struct storage_request *request,
                  struct storage **ret, struct error *err);
 bool storage_was_made(const struct storage *storage);
+int storage_directory(const struct storage *storage); /* an fd of it, which stays the storage's */
 int storage_read_usage(const struct storage *storage, uint64_t *ret_bytes, uint64_t *ret_limit);
 
 /* A detached mount of the storage, idmapped by userns_fd: nosuid, nodev. The caller closes it. */

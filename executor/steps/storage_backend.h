@@ -15,6 +15,8 @@ struct storage_backend {
     /* Makes the pool's file system ready below pool_path; *ret_fd is its root. */
     int (*open_pool)(const struct storage_config *config, const char *pool_path, int *ret_fd,
                      struct error *err);
+    /* The block device that the units' files lie on. */
+    int (*device)(int pool_fd, struct block_device *ret);
     /* Takes part of the pool's mount away again; may be NULL. */
     void (*close_pool)(const char *pool_path);
     int (*make)(int parent_fd, const char *name, uint64_t bytes); /* the limit that will follow */

@@ -13,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "executor/proc/fd.h"
@@ -119,6 +120,21 @@ static int btrfs_open_pool(const struct storage_config *config, const char *pool
         return r;
     }
     *ret_fd = fd_take(&fd);
+    return 0;
+}
+
+static int btrfs_device(int pool_fd, struct block_device *ret)
+{
+    struct btrfs_ioctl_dev_info_args info = {.devid = 1}; /* mkfs was given one */
+    struct stat st;
+    if (ioctl(pool_fd, BTRFS_IOC_DEV_INFO, &info) == -1) {
+        return -errno;
+    }
+    info.path[sizeof info.path - 1] = '\0';
+    if (stat((const char *)info.path, &st) == -1 || !S_ISBLK(st.st_mode)) {
+        return -ENODEV;
+    }
+    *ret = (struct block_device){.major = major(st.st_rdev), .minor = minor(st.st_rdev)};
     return 0;
 }
 
@@ -243,6 +259,7 @@ const struct storage_backend storage_backend_btrfs = {
     .kind = STORAGE_BTRFS_SIMPLE_QUOTA,
     .name = "btrfs simple quota",
     .open_pool = btrfs_open_pool,
+    .device = btrfs_device,
     .close_pool = btrfs_close_pool,
     .make = btrfs_make,
     .open = btrfs_open,

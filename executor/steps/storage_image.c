@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
@@ -197,10 +198,19 @@ static int image_copy(int from_parent, const char *from, int to_parent, const ch
     return storage_run_program(argv);
 }
 
+/* A loop device for each unit. */
+static int image_device(int pool_fd, struct block_device *ret)
+{
+    (void)pool_fd;
+    *ret = (struct block_device){.major = LOOP_MAJOR, .any_minor = true};
+    return 0;
+}
+
 const struct storage_backend storage_backend_image = {
     .kind = STORAGE_FILE_IMAGE,
     .name = "ext4 image per workspace",
     .open_pool = image_open_pool,
+    .device = image_device,
     .make = image_make,
     .open = image_open,
     .close = image_close,

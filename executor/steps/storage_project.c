@@ -9,6 +9,7 @@
 #include <sys/quota.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "executor/proc/fd.h"
@@ -43,6 +44,16 @@ static int project_open_pool(const struct storage_config *config, const char *po
                                pool_path);
     }
     *ret_fd = fd_take(&fd);
+    return 0;
+}
+
+static int project_device(int pool_fd, struct block_device *ret)
+{
+    struct stat st;
+    if (fstat(pool_fd, &st) == -1) {
+        return -errno;
+    }
+    *ret = (struct block_device){.major = major(st.st_dev), .minor = minor(st.st_dev)};
     return 0;
 }
 
@@ -158,6 +169,7 @@ const struct storage_backend storage_backend_project = {
     .kind = STORAGE_PROJECT_QUOTA,
     .name = "project quota",
     .open_pool = project_open_pool,
+    .device = project_device,
     .make = project_make,
     .open = project_open,
     .limit = project_limit,

@@ -77,9 +77,9 @@ END_TEST
 
 START_TEST(events_have_bounds_too)
 {
-    ck_assert(message_event_is_allowed(MESSAGE_RUN_EXITED, 88));
-    ck_assert(!message_event_is_allowed(MESSAGE_RUN_EXITED, 87));
-    ck_assert(!message_event_is_allowed(MESSAGE_RUN_EXITED, 89));
+    ck_assert(message_event_is_allowed(MESSAGE_RUN_EXITED, 128));
+    ck_assert(!message_event_is_allowed(MESSAGE_RUN_EXITED, 127));
+    ck_assert(!message_event_is_allowed(MESSAGE_RUN_EXITED, 129));
     ck_assert(!message_event_is_allowed(MESSAGE_REPLY, 3));
     ck_assert(!message_event_is_allowed(MESSAGE_HELLO, 8));
 }
