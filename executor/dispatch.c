@@ -561,6 +561,27 @@ void connection_close(struct executor *ex, struct connection *c)
     executor_free_later(ex, &c->source);
 }
 
+struct connection *connection_open(struct executor *ex, int *fd, enum message_state state)
+{
+    struct connection *c = calloc(1, sizeof *c);
+    if (!c) {
+        return NULL;
+    }
+    c->source = (struct source){.fd = fd_take(fd), .handle = connection_handle};
+    c->ex = ex;
+    c->state = state;
+    c->queue_last = &c->queue_first;
+    c->next = ex->connections;
+    ex->connections = c;
+    /* Edge-triggered for writing alone would not do: reading is level-triggered, and a full queue
+     * is looked at again with the next message or event. */
+    if (executor_watch(ex, &c->source, EPOLLIN) < 0) {
+        connection_close(ex, c);
+        return NULL;
+    }
+    return c;
+}
+
 void connection_accept(struct executor *ex, struct source *source, uint32_t events)
 {
     (void)events;
@@ -579,18 +600,7 @@ void connection_accept(struct executor *ex, struct source *source, uint32_t even
                     ex->config->gateway_uid);
         return;
     }
-    struct connection *c = count < CONNECTIONS_MAX ? calloc(1, sizeof *c) : NULL;
-    if (!c) {
-        return;
-    }
-    c->source = (struct source){.fd = fd_take(&fd), .handle = connection_handle};
-    c->ex = ex;
-    c->queue_last = &c->queue_first;
-    c->next = ex->connections;
-    ex->connections = c;
-    /* Edge-triggered for writing alone would not do: reading is level-triggered, and a full queue
-     * is looked at again with the next message or event. */
-    if (executor_watch(ex, &c->source, EPOLLIN) < 0) {
-        connection_close(ex, c);
+    if (count < CONNECTIONS_MAX) {
+        (void)connection_open(ex, &fd, MESSAGE_STATE_NEW);
     }
 }

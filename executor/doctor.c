@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "executor/proc/fd.h"
+#include "executor/self_test.h"
 #include "executor/steps/cgroup_mounts.h"
 
 /* A PROBLEM is worth a look, but the trial start decides whether it matters here. */
@@ -250,7 +251,26 @@ void doctor_print_choices(FILE *to, const struct executor *ex)
                    rejected);
     line(to, FINE, "disk limits", text);
     line(to, FINE, "nftables", ex->network ? "table and rules are taken" : "not used");
-    line(to, FINE, "trial start", "each layer was put in force once: it can serve");
+    line(to, FINE, "trial start", "a sandbox was attacked and each layer held: it can serve");
+}
+
+void doctor_print_layers(FILE *to, const struct executor *ex)
+{
+    for (enum self_test_layer i = 0; i < SELF_TEST_LAYERS; i++) {
+        const struct self_test_finding *layer = &ex->layers[i];
+        char text[512];
+        (void)snprintf(text, sizeof text, "%s%s%s%s%s", self_test_layer_title(i),
+                       layer->outcome == SELF_TEST_BROKEN    ? " does not hold: "
+                       : layer->outcome == SELF_TEST_UNKNOWN ? " was not reached"
+                                                             : "",
+                       layer->text, layer->outcome == SELF_TEST_BROKEN ? ": " : "",
+                       layer->outcome == SELF_TEST_BROKEN ? self_test_layer_remedy(i) : "");
+        line(to,
+             layer->outcome == SELF_TEST_HELD     ? FINE
+             : layer->outcome == SELF_TEST_BROKEN ? PROBLEM
+                                                  : NOTE,
+             "layer", text);
+    }
 }
 
 void doctor_print_refusal(FILE *to, const struct error *err)

@@ -14,6 +14,9 @@ void doctor_print_host(FILE *to, const struct config *config);
 /* What a trial start chose and why; ex is open. */
 void doctor_print_choices(FILE *to, const struct executor *ex);
 
+/* What the self-test found of each layer, if it came to it. */
+void doctor_print_layers(FILE *to, const struct executor *ex);
+
 /* The error that kept a trial start from serving. */
 void doctor_print_refusal(FILE *to, const struct error *err);
 

@@ -54,6 +54,28 @@ int executor_check_descriptors(const struct executor *ex, struct error *err)
                            ex->descriptors_max);
 }
 
+void executor_free_pending(struct executor *ex)
+{
+    while (ex->to_free) {
+        struct source *source = ex->to_free;
+        ex->to_free = source->next_free;
+        free(source); /* the first member of what it belongs to */
+    }
+}
+
+bool executor_handle_events(struct executor *ex, int timeout_ms)
+{
+    enum { EVENTS_PER_ROUND = 64 };
+    struct epoll_event events[EVENTS_PER_ROUND];
+    int n = epoll_wait(ex->poll_fd, events, EVENTS_PER_ROUND, timeout_ms);
+    for (int i = 0; i < n; i++) {
+        struct source *source = events[i].data.ptr;
+        source->handle(ex, source, events[i].events);
+    }
+    executor_free_pending(ex);
+    return n == 0;
+}
+
 void executor_wake_reaper(struct executor *ex)
 {
     (void)!write(ex->reaper_fd, "x", 1);

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "executor/config.h"
+#include "executor/init/self_test.h"
 #include "executor/ipc/channel.h"
 #include "executor/ipc/message.h"
 #include "executor/sandbox_spec.h"
@@ -190,6 +191,9 @@ struct executor {
     struct source *to_free;
     bool pools_are_full;
     uint32_t taken_since_full; /* sandboxes started since the pools were full */
+    long keyring;              /* serial of our session keyring; 0: this kernel has none */
+    struct self_test_finding layers[SELF_TEST_LAYERS]; /* what the self-test found */
+    uint64_t self_test_ns;
     uint8_t received[MESSAGE_BYTES_MAX];
 };
 
@@ -199,6 +203,9 @@ uint64_t clock_now_ns(void);
 int executor_watch(struct executor *ex, struct source *source, uint32_t events);
 void executor_unwatch(struct executor *ex, struct source *source); /* and closes the fd */
 void executor_free_later(struct executor *ex, struct source *source);
+void executor_free_pending(struct executor *ex);
+/* Waits at most timeout_ms for events and handles them. True when there were none. */
+bool executor_handle_events(struct executor *ex, int timeout_ms);
 void executor_wake_reaper(struct executor *ex);
 /* Before anything is made for a client. RESOURCE_EXHAUSTED when the rest is our own reserve. */
 int executor_check_descriptors(const struct executor *ex, struct error *err);
@@ -206,12 +213,15 @@ int executor_check_descriptors(const struct executor *ex, struct error *err);
 /* dispatch.c: connections and answers. Answers to a closed connection vanish; fd (or -1) is
  * borrowed. */
 void connection_accept(struct executor *ex, struct source *source, uint32_t events);
+/* Takes the fd; NULL when there is no memory. */
+struct connection *connection_open(struct executor *ex, int *fd, enum message_state state);
 void connection_close(struct executor *ex, struct connection *c);
 void reply_ok(struct asker *to, const struct buf *fields, int fd);
 void reply_error(struct asker *to, const struct error *err);
 void event_broadcast(struct executor *ex, uint16_t type, const struct buf *body);
 
 /* launch.c */
+void launcher_find(const struct config *config, char *ret, size_t size); /* its path */
 int launcher_start(struct executor *ex, struct launcher *launcher, bool is_build,
                    const char *resolvers, struct error *err);
 int launcher_send(struct sandbox *s, const struct sandbox_spec *spec, int control, int userns,

@@ -19,7 +19,7 @@
 
 enum { HELLO_TIMEOUT_MS = 10000, SEND_TIMEOUT_MS = 1000, TMPFS_SHARE = 2, TMPFS_BYTES_MIN = 65536 };
 
-static void find_program(const struct config *config, char *ret, size_t size)
+void launcher_find(const struct config *config, char *ret, size_t size)
 {
     if (config->launcher_path[0] != '\0') {
         (void)snprintf(ret, size, "%s", config->launcher_path);
@@ -145,7 +145,7 @@ int launcher_start(struct executor *ex, struct launcher *launcher, bool is_build
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no descriptors for a launcher");
     }
     AUTO_FD int theirs = pair[1];
-    find_program(ex->config, path, sizeof path);
+    launcher_find(ex->config, path, sizeof path);
     char hosts[4096];
     if (!make_hosts(ex, hosts, sizeof hosts)) {
         return error_set(err, STATUS_INVALID_ARGUMENT, "build_hosts is longer than %zu bytes",

@@ -450,21 +450,39 @@ static int say_hello(struct executor_client *client, int timeout_ms, struct erro
     return 0;
 }
 
+static int client_new(int *fd, struct executor_client **ret, struct error *err)
+{
+    struct executor_client *client = calloc(1, sizeof *client);
+    if (!client) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for the executor's client");
+    }
+    client->fd = fd_take(fd);
+    client->queue_last = &client->queue_first;
+    *ret = client;
+    return 0;
+}
+
+int executor_client_adopt(int *fd, const struct executor_client_events *events,
+                          struct executor_client **ret, struct error *err)
+{
+    int r = client_new(fd, ret, err);
+    if (r == 0) {
+        (*ret)->events = *events;
+    }
+    return r;
+}
+
 int executor_client_connect(const char *path, int timeout_ms,
                             const struct executor_client_events *events,
                             struct executor_client **ret, struct error *err)
 {
     AUTO_FD int fd = -1;
+    struct executor_client *client = NULL;
     int r = connect_socket(path, &fd, err);
+    r = r < 0 ? r : client_new(&fd, &client, err);
     if (r < 0) {
         return r;
     }
-    struct executor_client *client = calloc(1, sizeof *client);
-    if (!client) {
-        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for the executor's client");
-    }
-    client->fd = fd_take(&fd);
-    client->queue_last = &client->queue_first;
     r = say_hello(client, timeout_ms, err);
     if (r < 0) {
         client->is_dead = true;

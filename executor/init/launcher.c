@@ -3,7 +3,8 @@
  * descriptor but the executor's socket, so that what a child copies is small and known.
  *
  *   cordium-launcher workspace|build CONFIG...   (started by the executor alone: fd 3 is its
- * socket, fd 4 a memfd with the seccomp program)          */
+ * socket, fd 4 a memfd with the seccomp program)
+ *   /cordium-self-test              (in the sandbox of the executor's self-test: attacks it) */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -22,6 +23,7 @@
 
 #include "executor/init/init.h"
 #include "executor/init/privileges.h"
+#include "executor/init/self_test.h"
 #include "executor/init/setup.h"
 #include "executor/init/template.h"
 #include "executor/ipc/channel.h"
@@ -189,6 +191,9 @@ int main(int argc, char **argv)
     struct sock_fprog filter;
     struct launch_request request;
     const char *step = "read the filter";
+    if (argc == 1 && strcmp(argv[0], SELF_TEST_PROGRAM) == 0) {
+        return self_test_attack();
+    }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     int r = argc == 6 && strlen(argv[0]) >= 12 ? read_filter(&filter) : -EINVAL;
