@@ -52,6 +52,11 @@ void diagnostics_init(struct diagnostics *d, struct arena *arena)
     *d = (struct diagnostics){.arena = arena};
 }
 
+bool diagnostics_is_full(const struct diagnostics *d)
+{
+    return d->count >= DIAGNOSTICS_MAX;
+}
+
 static bool make_room(struct diagnostics *d)
 {
     if (d->count < d->room) {
@@ -72,11 +77,15 @@ static bool make_room(struct diagnostics *d)
 
 void diagnostics_add(struct diagnostics *d, const struct diagnostic *item)
 {
+    d->by_severity[item->severity]++;
+    if (diagnostics_is_full(d)) {
+        d->is_cut = true;
+        return;
+    }
     const char *text = arena_strdup(d->arena, item->text);
     const char *remedy = arena_strdup(d->arena, item->remedy ? item->remedy : "");
     const char *subject = arena_strdup(d->arena, item->subject ? item->subject : "");
-    d->by_severity[item->severity]++;
-    if (d->count >= DIAGNOSTICS_MAX || !text || !remedy || !subject || !make_room(d)) {
+    if (!text || !remedy || !subject || !make_room(d)) {
         d->is_cut = true;
         return;
     }

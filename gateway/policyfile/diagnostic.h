@@ -41,6 +41,9 @@ void diagnostics_init(struct diagnostics *d, struct arena *arena);
 /* Texts are copied; `source` and `file` are borrowed. */
 void diagnostics_add(struct diagnostics *d, const struct diagnostic *item);
 
+/* True when diagnostics_add() will do no more than count. */
+bool diagnostics_is_full(const struct diagnostics *d);
+
 /* By file, line and column; stable. */
 void diagnostics_sort(struct diagnostics *d);
 

@@ -16,6 +16,7 @@ struct source_line {
 
 struct formatter {
     struct str file;
+    struct text_lines places;
     struct source_line *lines; /* by number from 1 */
     size_t line_count;
     size_t next_line; /* the first that may hold comments for what comes */
@@ -56,7 +57,7 @@ static bool split_lines(struct formatter *f)
         count += f->file.ptr[i] == '\n';
     }
     f->lines = arena_calloc(f->arena, count + 1, sizeof *f->lines);
-    if (!f->lines) {
+    if (!f->lines || !text_lines_find(&f->places, f->file, f->arena)) {
         return false;
     }
     size_t at = 0;
@@ -88,7 +89,7 @@ static bool is_scalar(const struct tree_node *n)
 static void mark_inside(struct formatter *f, const struct tree_node *n)
 {
     if (is_scalar(n)) {
-        uint32_t last = yaml_place_of(f->file, n, n->text.len).line;
+        uint32_t last = yaml_place_of(&f->places, n, n->text.len).line;
         bool is_block = n->text.len > 0 && n->text.ptr[n->text.len - 1] == '\n' && !n->is_plain;
         last -= is_block && last > n->line ? 1 : 0;
         for (uint32_t i = n->line + 1; i <= last && i <= f->line_count; i++) {
@@ -122,7 +123,7 @@ static bool has_comment_behind(const struct formatter *f, size_t at)
 static int find_trailing(struct formatter *f, const struct tree_node *n)
 {
     if (n->key.len > 0) {
-        size_t end = text_place_at(f->file, n->key_line, n->key_column).offset + n->key.len;
+        size_t end = text_place_at(&f->places, n->key_line, n->key_column).offset + n->key.len;
         while (end < f->file.len && strchr("\"':", f->file.ptr[end])) {
             end++;
         }
@@ -131,8 +132,8 @@ static int find_trailing(struct formatter *f, const struct tree_node *n)
         }
     }
     if (is_scalar(n)) {
-        struct text_place end = yaml_place_of(f->file, n, n->text.len);
-        struct text_place start = text_place_at(f->file, n->line, n->column);
+        struct text_place end = yaml_place_of(&f->places, n, n->text.len);
+        struct text_place start = text_place_at(&f->places, n->line, n->column);
         bool is_block =
             start.offset < f->file.len && !n->is_plain && strchr("|>", f->file.ptr[start.offset]);
         if (has_comment_behind(f, is_block ? start.offset + 1 : end.offset)) {

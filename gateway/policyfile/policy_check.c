@@ -158,7 +158,7 @@ static void tell_compile_error(struct checker *c, const struct policy_condition_
     place.begin = (uint32_t)at;
     place.end = (uint32_t)at + 1;
     leaf = node_at(c, &place);
-    size_t hash = leaf->type == TREE_MAP ? 0 : yaml_trap_comment(c->policy->document->text, leaf);
+    size_t hash = leaf->type == TREE_MAP ? 0 : yaml_trap_comment(c->policy->document->lines, leaf);
     if (hash) {
         place.begin = (uint32_t)source->text.len;
         place.end = place.begin + 1;
@@ -334,20 +334,45 @@ static void keep_finding(void *arg, const struct policy_finding *finding)
     tell(&c, &finding->place, kind->severity, kind->code, finding->text, finding->remedy);
 }
 
-static bool has_policy(const struct policy_files *files, struct str name)
+/* The policies that the files may refer to, in order. */
+struct known_policies {
+    struct str *names;
+    size_t count;
+};
+
+static int compare_names(const void *x, const void *y)
+{
+    return str_cmp(*(const struct str *)x, *(const struct str *)y);
+}
+
+/* None when memory is out: then too many references are told, rather than too few. */
+static struct known_policies know_policies(struct policy_files *files)
 {
     const struct system_policy *system;
-    for (size_t i = 0; (system = system_policy_at(i)); i++) {
-        if (str_is(name, system->name)) {
-            return true;
+    struct known_policies known = {0};
+    size_t room = files->policy_count;
+    for (size_t i = 0; system_policy_at(i); i++) {
+        room++;
+    }
+    known.names = arena_calloc(files->arena, room, sizeof *known.names);
+    for (size_t i = 0; known.names && (system = system_policy_at(i)); i++) {
+        known.names[known.count++] = str_from(system->name);
+    }
+    for (size_t i = 0; known.names && i < files->policy_count; i++) {
+        if (!files->policies[i].is_inline) {
+            known.names[known.count++] = files->sources[i].name;
         }
     }
-    for (size_t i = 0; i < files->policy_count; i++) {
-        if (!files->policies[i].is_inline && str_eq(files->sources[i].name, name)) {
-            return true;
-        }
+    if (known.count > 0) {
+        qsort(known.names, known.count, sizeof *known.names, compare_names);
     }
-    return false;
+    return known;
+}
+
+static bool has_policy(const struct known_policies *known, struct str name)
+{
+    return known->count > 0 &&
+           bsearch(&name, known->names, known->count, sizeof name, compare_names);
 }
 
 static void tell_reference(struct policy_files *files, const struct policy_document *document,
@@ -363,20 +388,21 @@ static void tell_reference(struct policy_files *files, const struct policy_docum
     policy_files_tell(files, document, or_else(node, document->tree), 0, 0, &d);
 }
 
-static void check_references(struct policy_files *files, const struct policy_document *document)
+static void check_references(struct policy_files *files, const struct known_policies *known,
+                             const struct policy_document *document)
 {
     struct authorization a = authorization_of(document->message);
     const struct tree_node *authorization =
         tree_member(tree_member(document->tree, "spec"), "authorization");
     for (size_t i = 0; i < a.name_count; i++) {
         struct str name = str_from(a.names[i]);
-        if (!has_policy(files, name)) {
+        if (!has_policy(known, name)) {
             tell_reference(files, document, list_item(tree_member(authorization, "policies"), i),
                            "attached-missing", "the attached policy", name);
         }
     }
     const char *dot = strchr(document->name, '.');
-    if (document->kind == STORE_POLICY && dot && !has_policy(files, str_from(dot + 1))) {
+    if (document->kind == STORE_POLICY && dot && !has_policy(known, str_from(dot + 1))) {
         tell_reference(files, document,
                        tree_member(tree_member(document->tree, "metadata"), "name"),
                        "parent-missing", "the parent", str_from(dot + 1));
@@ -426,9 +452,10 @@ void policy_files_check(struct policy_files *files, bool is_alone)
         .env = files->env, .ctx = ctx_schema(), .found = keep_finding, .arg = files};
     (void)policy_lint_policies(&lint, files->sources, files->policy_count);
     if (is_alone) {
+        struct known_policies known = know_policies(files);
         check_duplicates(files);
         for (size_t i = 0; i < files->document_count; i++) {
-            check_references(files, files->documents[i]);
+            check_references(files, &known, files->documents[i]);
         }
     }
     diagnostics_sort(&files->diagnostics);

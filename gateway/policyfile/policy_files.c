@@ -5,7 +5,6 @@
 #include "gateway/authorize/system_policies.h"
 #include "gateway/policyfile/yaml_trap.h"
 #include "gateway/rpc/codec.h"
-#include "gateway/text/yaml_place.h"
 #include "gateway/text/yaml_reader.h"
 
 enum { LENGTH_MAX = 200 };
@@ -42,23 +41,27 @@ void policy_files_tell(struct policy_files *files, const struct policy_document 
                        const struct diagnostic *what)
 {
     struct diagnostic d = *what;
-    struct str text = document->text;
+    d.file = document->file;
+    if (diagnostics_is_full(&files->diagnostics)) {
+        diagnostics_add(&files->diagnostics, &d); /* its place is not looked for */
+        return;
+    }
+    const struct text_lines *text = document->lines;
     bool is_scalar = node->type != TREE_MAP && node->type != TREE_LIST;
     struct text_place from = is_scalar && end > begin
                                  ? yaml_place_of(text, node, begin)
                                  : text_place_at(text, node->line, node->column);
     struct text_place to = is_scalar && end > begin ? yaml_place_of(text, node, end) : from;
-    d.file = document->file;
     d.document_line = document->tree->line;
     d.line = from.line;
     d.column = from.column;
-    d.length = length_between(text, from, to);
-    d.source = text_line_at(text, from.offset);
+    d.length = length_between(text->text, from, to);
+    d.source = text_line_at(text->text, from.offset);
     diagnostics_add(&files->diagnostics, &d);
 }
 
 /* An error of the reader or the codec, which have found the place themselves. */
-static void tell_error(struct policy_files *files, const char *file, struct str text,
+static void tell_error(struct policy_files *files, const char *file, const struct text_lines *text,
                        const struct error *err, const char *code, const char *what,
                        const char *remedy)
 {
@@ -70,7 +73,7 @@ static void tell_error(struct policy_files *files, const char *file, struct str 
                            .text = what,
                            .remedy = remedy};
     if (err->line) {
-        d.source = text_line_at(text, text_place_at(text, err->line, err->column).offset);
+        d.source = text_line_at(text->text, text_place_at(text, err->line, err->column).offset);
     }
     diagnostics_add(&files->diagnostics, &d);
 }
@@ -78,7 +81,7 @@ static void tell_error(struct policy_files *files, const char *file, struct str 
 void policy_files_add_unreadable(struct policy_files *files, const char *path, const char *why)
 {
     struct error none = {0};
-    tell_error(files, path, STR_NONE, &none, "file-unreadable", why, "");
+    tell_error(files, path, NULL, &none, "file-unreadable", why, "");
 }
 
 static void *grown(struct arena *arena, const void *items, size_t count, size_t *room, size_t size)
@@ -220,7 +223,7 @@ static void read_document(struct policy_files *files, struct policy_document *do
     }
     if (codec_decode_tree(store_kind_info(document->kind)->descriptor, document->tree, CODEC_STRICT,
                           files->arena, &document->message, &err)) {
-        tell_error(files, document->file, document->text, &err, "document-invalid", err.text, "");
+        tell_error(files, document->file, document->lines, &err, "document-invalid", err.text, "");
         return;
     }
     document->name = name_of(document->message);
@@ -242,6 +245,11 @@ void policy_files_add(struct policy_files *files, const char *path, struct str t
 {
     struct yaml_stream *stream = NULL;
     struct error err = {0};
+    struct text_lines *lines = arena_zalloc(files->arena, sizeof *lines);
+    if (!lines || !text_lines_find(lines, text, files->arena)) {
+        policy_files_add_unreadable(files, path, "out of memory");
+        return;
+    }
     int rc = yaml_stream_open(text, &stream, &err);
     while (rc == 0) {
         struct policy_document *document = arena_zalloc(files->arena, sizeof *document);
@@ -249,7 +257,7 @@ void policy_files_add(struct policy_files *files, const char *path, struct str t
             rc = error_set(&err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
             break;
         }
-        *document = (struct policy_document){.file = path, .text = text, .name = ""};
+        *document = (struct policy_document){.file = path, .lines = lines, .name = ""};
         rc = yaml_stream_next(stream, files->arena, &document->tree, &err);
         if (rc || !document->tree) {
             break;
@@ -257,8 +265,8 @@ void policy_files_add(struct policy_files *files, const char *path, struct str t
         read_document(files, document);
     }
     if (rc) {
-        struct yaml_trap trap = yaml_trap_of(text, &err);
-        tell_error(files, path, text, &err, trap.code, trap.text ? trap.text : err.text,
+        struct yaml_trap trap = yaml_trap_of(lines, &err);
+        tell_error(files, path, lines, &err, trap.code, trap.text ? trap.text : err.text,
                    trap.remedy);
     }
     yaml_stream_close(stream);

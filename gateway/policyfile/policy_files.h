@@ -8,6 +8,7 @@
 #include "gateway/policyfile/diagnostic.h"
 #include "gateway/state/store.h"
 #include "gateway/text/tree.h"
+#include "gateway/text/yaml_place.h"
 #include "policy/decide/policy_set.h"
 #include "policy/policy.h"
 
@@ -16,7 +17,7 @@
 /* One YAML document. */
 struct policy_document {
     const char *file;
-    struct str text; /* of the whole file */
+    const struct text_lines *lines; /* of the whole file */
     const struct tree_node *tree;
     enum store_kind kind;
     ProtobufCMessage *message;

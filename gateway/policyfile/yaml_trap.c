@@ -1,7 +1,5 @@
 #include "gateway/policyfile/yaml_trap.h"
 
-#include "gateway/text/yaml_place.h"
-
 #define BLOCK_HINT "use a block: `match: |` and the expression on the next line"
 
 /* What stands behind "key: " on the line, if that is how it begins. */
@@ -19,9 +17,10 @@ static struct str value_on_line(struct str line)
     return STR_NONE;
 }
 
-struct yaml_trap yaml_trap_of(struct str file, const struct error *err)
+struct yaml_trap yaml_trap_of(const struct text_lines *lines, const struct error *err)
 {
-    struct text_place place = text_place_at(file, err->line ? err->line : 1, err->column);
+    struct str file = lines->text;
+    struct text_place place = text_place_at(lines, err->line ? err->line : 1, err->column);
     struct str line = text_line_at(file, place.offset);
     struct str value = value_on_line(line);
     char at = place.offset < file.len ? file.ptr[place.offset] : '\0';
@@ -65,12 +64,13 @@ struct yaml_trap yaml_trap_of(struct str file, const struct error *err)
     return (struct yaml_trap){"yaml-syntax", NULL, ""};
 }
 
-size_t yaml_trap_comment(struct str file, const struct tree_node *scalar)
+size_t yaml_trap_comment(const struct text_lines *lines, const struct tree_node *scalar)
 {
+    struct str file = lines->text;
     if (!scalar->is_plain || scalar->text.len == 0) {
         return 0;
     }
-    size_t at = yaml_place_of(file, scalar, scalar->text.len).offset;
+    size_t at = yaml_place_of(lines, scalar, scalar->text.len).offset;
     size_t hash = at;
     while (hash < file.len && (file.ptr[hash] == ' ' || file.ptr[hash] == '\t')) {
         hash++;

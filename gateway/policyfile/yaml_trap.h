@@ -2,6 +2,7 @@
 #define POLICYFILE_YAML_TRAP_H
 
 #include "gateway/text/tree.h"
+#include "gateway/text/yaml_place.h"
 #include "policy/base/status.h"
 #include "policy/base/str.h"
 
@@ -14,10 +15,10 @@ struct yaml_trap {
 };
 
 /* For an error of the reader. */
-struct yaml_trap yaml_trap_of(struct str file, const struct error *err);
+struct yaml_trap yaml_trap_of(const struct text_lines *file, const struct error *err);
 
 /* For an expression without quotes that does not compile: was it cut by " #"? Gives the byte of
  * that '#' in the file, or 0. */
-size_t yaml_trap_comment(struct str file, const struct tree_node *scalar);
+size_t yaml_trap_comment(const struct text_lines *file, const struct tree_node *scalar);
 
 #endif

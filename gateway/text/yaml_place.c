@@ -30,18 +30,37 @@ static bool is_done(const struct aligner *a)
     return a->at >= a->want || a->raw >= a->file.len;
 }
 
-static size_t line_start(struct str file, uint32_t line)
+bool text_lines_find(struct text_lines *lines, struct str text, struct arena *arena)
 {
-    size_t at = str_starts_with(file, STR("\xef\xbb\xbf")) ? 3 : 0;
-    for (uint32_t i = 1; i < line && at < file.len; at++) {
-        i += file.ptr[at] == '\n';
+    size_t count = 1;
+    for (size_t i = 0; i < text.len; i++) {
+        count += text.ptr[i] == '\n';
     }
-    return at;
+    size_t *starts = arena_calloc(arena, count, sizeof *starts);
+    if (!starts) {
+        return false;
+    }
+    starts[0] = str_starts_with(text, STR("\xef\xbb\xbf")) ? 3 : 0;
+    size_t line = 1;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] == '\n') {
+            starts[line++] = i + 1;
+        }
+    }
+    *lines = (struct text_lines){text, starts, count};
+    return true;
 }
 
-struct text_place text_place_at(struct str file, uint32_t line, uint32_t column)
+static size_t line_start(const struct text_lines *file, uint32_t line)
 {
-    size_t at = line_start(file, line);
+    size_t i = line > 0 ? line - 1 : 0;
+    return i < file->count ? file->starts[i] : file->text.len;
+}
+
+struct text_place text_place_at(const struct text_lines *lines, uint32_t line, uint32_t column)
+{
+    struct str file = lines->text;
+    size_t at = line_start(lines, line);
     uint32_t c = 1;
     while (c < column && at < file.len && file.ptr[at] != '\n') {
         at++;
@@ -53,11 +72,11 @@ struct text_place text_place_at(struct str file, uint32_t line, uint32_t column)
     return (struct text_place){line, column, at};
 }
 
-static struct text_place place_of_offset(struct str file, size_t offset)
+/* The place of a byte that does not stand before `start`. */
+static struct text_place place_after(struct str file, struct text_place start, size_t offset)
 {
-    struct text_place p = {1, 1, offset};
-    size_t begin = line_start(file, 1);
-    for (size_t i = begin; i < offset && i < file.len; i++) {
+    struct text_place p = {start.line, start.column, offset};
+    for (size_t i = start.offset; i < offset && i < file.len; i++) {
         if (file.ptr[i] == '\n') {
             p.line++;
             p.column = 1;
@@ -268,9 +287,11 @@ static void align_block(struct aligner *a, bool is_folded)
     }
 }
 
-struct text_place yaml_place_of(struct str file, const struct tree_node *scalar, size_t offset)
+struct text_place yaml_place_of(const struct text_lines *lines, const struct tree_node *scalar,
+                                size_t offset)
 {
-    struct text_place start = text_place_at(file, scalar->line, scalar->column);
+    struct str file = lines->text;
+    struct text_place start = text_place_at(lines, scalar->line, scalar->column);
     struct aligner a = {.file = file,
                         .raw = start.offset,
                         .value = scalar->text,
@@ -286,5 +307,5 @@ struct text_place yaml_place_of(struct str file, const struct tree_node *scalar,
     }
     bool is_end = a.at >= scalar->text.len;
     bool agrees = a.at == a.want && (is_end || a.raw < file.len);
-    return agrees ? place_of_offset(file, a.raw) : start;
+    return agrees ? place_after(file, start, a.raw) : start;
 }

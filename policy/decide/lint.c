@@ -334,33 +334,70 @@ static size_t lint_policy(const struct policy_lint *lint, const struct policy_so
     return run->found;
 }
 
+/* Rules that allow everything: the one that is asked first, and the first of any other policy. */
+struct always_allows {
+    size_t policies[2];
+    int priorities[2];
+    size_t count;
+};
+
+static void note_always_allow(struct always_allows *a, size_t policy, int priority)
+{
+    bool is_first = a->count == 0 || priority < a->priorities[0];
+    bool is_same_policy = a->count > 0 && a->policies[0] == policy;
+    if (is_first && !is_same_policy && a->count > 0) {
+        a->policies[1] = a->policies[0];
+        a->priorities[1] = a->priorities[0];
+        a->count = 2;
+    }
+    if (is_first) {
+        a->policies[0] = policy;
+        a->priorities[0] = priority;
+        a->count = a->count ? a->count : 1;
+    } else if (!is_same_policy && (a->count < 2 || priority < a->priorities[1])) {
+        a->policies[1] = policy;
+        a->priorities[1] = priority;
+        a->count = 2;
+    }
+}
+
+static struct always_allows find_always_allows(const struct policy_source *policies, size_t count)
+{
+    struct always_allows a = {0};
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < policies[i].rule_count; k++) {
+            const struct policy_rule_source *rule = &policies[i].rules[k];
+            if (rule->effect == POLICY_ALLOW && is_always(&rule->condition)) {
+                note_always_allow(&a, i, rule->priority);
+            }
+        }
+    }
+    return a;
+}
+
 /* A DENY at 0 or below that an unconditional ALLOW of another policy beats. */
 static size_t lint_beaten(const struct policy_lint *lint, const struct policy_source *policies,
-                          size_t count, size_t at, struct arena *arena)
+                          const struct always_allows *allows, size_t at, struct arena *arena)
 {
     struct lint_run *run = arena_zalloc(arena, sizeof *run);
     const struct policy_source *p = &policies[at];
-    if (!run) {
+    size_t k = allows->count > 0 && allows->policies[0] == at ? 1 : 0;
+    if (!run || k >= allows->count) {
         return 0;
     }
     run->lint = lint;
     run->arena = arena;
     run->policy = at;
     for (size_t i = 0; i < p->rule_count; i++) {
-        for (size_t k = 0; p->rules[i].effect == POLICY_DENY && k < count; k++) {
-            for (size_t r = 0; k != at && r < policies[k].rule_count; r++) {
-                const struct policy_rule_source *other = &policies[k].rules[r];
-                if (other->effect != POLICY_ALLOW || other->priority >= p->rules[i].priority ||
-                    !is_always(&other->condition) || p->rules[i].priority > 0) {
-                    continue;
-                }
-                run->place = (struct policy_place){.section = POLICY_SECTION_RULE, .rule_index = i};
-                lint_report(
-                    run, POLICY_FINDING_DENY_BEATEN, "give it a smaller priority number",
-                    "DENY at priority %d is beaten by '%.*s', which allows everything at %d",
-                    p->rules[i].priority, STR_ARG(policies[k].name), other->priority);
-            }
+        int priority = p->rules[i].priority;
+        if (p->rules[i].effect != POLICY_DENY || priority > 0 ||
+            allows->priorities[k] >= priority) {
+            continue;
         }
+        run->place = (struct policy_place){.section = POLICY_SECTION_RULE, .rule_index = i};
+        lint_report(run, POLICY_FINDING_DENY_BEATEN, "give it a smaller priority number",
+                    "DENY at priority %d is beaten by '%.*s', which allows everything at %d",
+                    priority, STR_ARG(policies[allows->policies[k]].name), allows->priorities[k]);
     }
     return run->found;
 }
@@ -370,11 +407,12 @@ size_t policy_lint_policies(const struct policy_lint *lint, const struct policy_
 {
     struct arena arena;
     size_t found = 0;
+    struct always_allows allows = find_always_allows(policies, count);
     arena_init(&arena, POLICY_LINT_MEMORY_MAX_BYTES);
     for (size_t i = 0; i < count; i++) {
         found += lint_policy(lint, policies, i, &arena);
         arena_reset(&arena);
-        found += lint_beaten(lint, policies, count, i, &arena);
+        found += lint_beaten(lint, policies, &allows, i, &arena);
         arena_reset(&arena);
     }
     arena_free(&arena);

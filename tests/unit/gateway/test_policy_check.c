@@ -1,6 +1,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "gateway/policyfile/policy_files.h"
 
@@ -235,6 +236,65 @@ START_TEST(documents_of_other_commands_are_passed_over)
 }
 END_TEST
 
+#define ALWAYS(priority)                                                                           \
+    "    - effect: ALLOW\n      priority: " priority "\n      condition: {matchAny: true}\n"
+#define NEXT(name) "---\nkind: Policy\nmetadata: {name: " name "}\nspec:\n  rules:\n"
+#define DENY_HUMANS DENY("        match: ctx.user.spec.type == 'HUMAN'\n")
+
+/* One doubt for each rule, about the ALLOW that is asked first, and never about the rule's own
+ * policy. */
+START_TEST(a_denial_is_told_what_beats_it_once)
+{
+    expect(HEAD DENY_HUMANS NEXT("case-two") ALWAYS("-1") NEXT("case-three") ALWAYS("-2"),
+           "6:7:1 deny-beaten, 14:7:1 allow-overrides, 22:7:1 allow-overrides");
+    expect(HEAD ALWAYS("-2") DENY_HUMANS NEXT("case-two") ALWAYS("-1"),
+           "6:7:1 allow-overrides, 9:7:1 rule-unreachable, 9:7:1 deny-beaten, "
+           "17:7:1 allow-overrides");
+    expect(HEAD ALWAYS("-1") NEXT("case-two") DENY_HUMANS, "6:7:1 allow-overrides, "
+                                                           "14:7:1 deny-beaten");
+}
+END_TEST
+
+static int64_t monotonic_ms(void)
+{
+    struct timespec t = {0, 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* A megabyte of them, so that anything quadratic shows: the check stands before an apply in the
+ * gateway, where everybody would wait for it. */
+START_TEST(many_mistakes_are_told_in_little_time)
+{
+    struct arena arena;
+    struct policy_files files;
+    struct error err = {0};
+    struct buf text;
+    arena_init(&arena, 256 << 20);
+    buf_init(&text, 2 << 20);
+    for (unsigned i = 0; i < 200; i++) {
+        buf_printf(&text, "---\nkind: Policy\nmetadata: {name: many-%u}\nspec:\n  rules:\n", i);
+        for (unsigned k = 0; k < 50; k++) {
+            buf_add_cstr(&text, "  - {effect: DENY, condition: {match: '1+'}}\n");
+            buf_add_cstr(&text, "  - {effect: ALLOW, priority: -1, condition: {matchAny: true}}\n");
+        }
+    }
+    int64_t begin_ms = monotonic_ms();
+    ck_assert_int_eq(policy_files_open(&files, &arena, &err), 0);
+    policy_files_add(&files, "x.yaml", buf_str(&text));
+    policy_files_check(&files, true);
+    int64_t took_ms = monotonic_ms() - begin_ms;
+    const struct diagnostics *d = &files.diagnostics;
+    ck_assert_uint_eq(d->by_severity[POLICY_SEVERITY_ERROR], 10000);
+    ck_assert_uint_eq(d->count, DIAGNOSTICS_MAX);
+    ck_assert(d->is_cut && d->items[0].line == 6 && d->items[0].column == 42);
+    ck_assert_msg(took_ms < 5000, "%ld ms", (long)took_ms);
+    policy_files_close(&files);
+    buf_free(&text);
+    arena_free(&arena);
+}
+END_TEST
+
 START_TEST(sarif_and_json_are_what_programs_read)
 {
     struct arena arena;
@@ -277,6 +337,8 @@ Suite *suite_policy_check(void)
     tcase_add_loop_test(t, doubtful_rules_are_told, 0, COUNT(lint));
     tcase_add_test(t, unused_attributes_are_told_at_their_name);
     tcase_add_test(t, documents_of_other_commands_are_passed_over);
+    tcase_add_test(t, a_denial_is_told_what_beats_it_once);
+    tcase_add_test(t, many_mistakes_are_told_in_little_time);
     tcase_add_test(t, sarif_and_json_are_what_programs_read);
     suite_add_tcase(s, t);
     return s;
