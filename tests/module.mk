@@ -52,6 +52,7 @@ check-all: $(OUT)/tests/tools/probe
 		$(foreach v,$(VARIANTS_CHECKED),$(foreach c,$(UNIT_COMPONENTS),"unit-$(c)-$(v)=$(MAKE) --no-print-directory -j2 BUILD=$(v) unit-$(c)")) \
 		"conformance=$(MAKE) --no-print-directory conformance" \
 		"conformance-asan=$(MAKE) --no-print-directory -j2 BUILD=asan conformance" \
+		"regex=$(MAKE) --no-print-directory regex-conformance" \
 		"symbols=$(MAKE) --no-print-directory symbols" \
 		"policy-alone=$(MAKE) --no-print-directory policy-alone" \
 		"policies=$(MAKE) --no-print-directory check-policies" \

@@ -225,6 +225,11 @@ static struct ast *expand_cel(struct compile *c, struct ast *call)
 /* math.greatest(a, b, ...) takes any number of arguments: they become one list. */
 static struct ast *expand_extremes(struct compile *c, struct ast *call)
 {
+    if (call->args_count == 1 && call->args[0]->kind == AST_LIST &&
+        call->args[0]->args_count == 0) {
+        return compile_fail(c, call->args[0]->begin, "math.%.*s() of no numbers",
+                            STR_ARG(call->name));
+    }
     if (call->args_count < 2) {
         return call;
     }

@@ -37,14 +37,27 @@ enum regex_status regex_compile(struct arena *arena, struct str pattern,
 /* How many groups the pattern has. */
 size_t regex_groups(const struct regex *regex);
 
+/* False when a repeated part with groups may match nothing, as in (a|)+: engines differ in what the
+ * groups of its last turn are. The match as a whole is sure. */
+bool regex_groups_are_sure(const struct regex *regex);
+
 /* Searches from byte `from`. s must be valid UTF-8. *ret_found; the match only if found. The
  * arena gives the scratch memory; ret_match may be NULL. */
 enum regex_status regex_search(const struct regex *regex, struct str s, size_t from,
                                struct arena *arena, bool *ret_found, struct regex_match *ret_match);
 
+/* A pattern in the engine's syntax. */
+struct regex_translation {
+    const char *text;
+    size_t len;
+    size_t groups;
+    bool groups_are_sure;
+    bool has_properties; /* \p or \P */
+};
+
 /* lib/regex_syntax.c: checks that the pattern is in the subset that RE2 and the engine read alike
- * and rewrites what they read differently. NULL and *ret_why when not. */
-const char *regex_translate(struct arena *arena, struct str pattern, size_t *ret_len,
-                            size_t *ret_groups, const char **ret_why);
+ * and rewrites what they read differently. False and *ret_why when not. */
+bool regex_translate(struct arena *arena, struct str pattern, struct regex_translation *ret,
+                     const char **ret_why);
 
 #endif

@@ -91,6 +91,13 @@ static bool add_piece(struct eval *e, struct pieces *p, struct str s)
     return true;
 }
 
+static struct policy_value unsure_groups(struct eval *e, const struct node *n)
+{
+    return eval_fail(e, n, POLICY_E_INVALID_REGEX,
+                     "the regular expression repeats a part that has a group and may match "
+                     "nothing: which text the group took is not defined");
+}
+
 /* The replacement text with \N taken from the match, as pieces; false with *failed. */
 static bool expand(struct eval *e, const struct node *n, struct str by, struct str s,
                    const struct regex *regex, const struct regex_match *match, struct pieces *out,
@@ -105,6 +112,10 @@ static bool expand(struct eval *e, const struct node *n, struct str by, struct s
         int c = i + 1 < by.len ? by.ptr[i + 1] : 0;
         if (c >= '0' && c <= '9' && (size_t)(c - '0') <= regex_groups(regex)) {
             size_t g = (size_t)(c - '0');
+            if (g > 0 && !regex_groups_are_sure(regex)) {
+                *failed = unsure_groups(e, n);
+                return false;
+            }
             size_t begin = match->offsets[2 * g];
             if (begin != SIZE_MAX) {
                 ok = ok &&
@@ -209,10 +220,20 @@ static struct str extracted(struct str s, const struct regex *regex,
     return *ret_present ? str_make(s.ptr + begin, match->offsets[2 * g + 1] - begin) : STR_NONE;
 }
 
-static struct policy_value too_many_groups(struct eval *e, const struct node *n)
+/* True when one text can be extracted; else *failed. */
+static bool is_extractable(struct eval *e, const struct node *n, const struct regex *regex,
+                           struct policy_value *failed)
 {
-    return eval_fail(e, n, POLICY_E_INVALID_ARGUMENT,
-                     "extracting wants a pattern with at most one group");
+    if (regex_groups(regex) > 1) {
+        *failed = eval_fail(e, n, POLICY_E_INVALID_ARGUMENT,
+                            "extracting wants a pattern with at most one group");
+        return false;
+    }
+    if (!regex_groups_are_sure(regex)) {
+        *failed = unsure_groups(e, n);
+        return false;
+    }
+    return true;
 }
 
 static struct policy_value extract(struct eval *e, const struct node *n,
@@ -223,11 +244,8 @@ static struct policy_value extract(struct eval *e, const struct node *n,
     bool present = false;
     struct str s = policy_value_str(args[0]);
     const struct regex *regex = pattern_of(e, n, args, &failed);
-    if (!regex) {
+    if (!regex || !is_extractable(e, n, regex, &failed)) {
         return failed;
-    }
-    if (regex_groups(regex) > 1) {
-        return too_many_groups(e, n);
     }
     int found = search(e, n, regex, s, 0, &match, &failed);
     if (found < 0) {
@@ -246,11 +264,8 @@ static struct policy_value extract_all(struct eval *e, const struct node *n,
     struct pieces out = {0};
     struct str s = policy_value_str(args[0]);
     const struct regex *regex = pattern_of(e, n, args, &failed);
-    if (!regex) {
+    if (!regex || !is_extractable(e, n, regex, &failed)) {
         return failed;
-    }
-    if (regex_groups(regex) > 1) {
-        return too_many_groups(e, n);
     }
     for (size_t from = 0; from <= s.len;) {
         bool present;

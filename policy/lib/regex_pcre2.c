@@ -3,14 +3,21 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#if PCRE2_MAJOR * 100 + PCRE2_MINOR < 1040
+#error "PCRE2 10.40 or newer is needed: older ones know no \\p{sc:...}"
+#endif
+
 /* The one file that names PCRE2. All its memory comes from arenas, so that nothing has to be
  * freed and the caps of compilation and evaluation hold for it too. */
 
 enum {
     /* PCRE2 counts steps for each place where a match may start, not for the whole search. About
-     * 9 ns a step without JIT. */
-    SEARCH_STEPS_MAX = 16000000,
-    START_STEPS_MAX = 100000,
+     * 9 ns a step without JIT: the usual explosion ends after half a millisecond, one that keeps
+     * just below the limit at each start after four, and for each KiB of text half a millisecond
+     * more. */
+    SEARCH_STEPS_MAX = 400000,
+    BYTE_STEPS_MAX = 64,
+    START_STEPS_MAX = 50000,
     START_STEPS_MIN = 100,
     SUBJECT_BYTES_MAX = 256 << 10,
     MATCH_DEPTH_MAX = 10000,
@@ -18,12 +25,14 @@ enum {
 };
 
 /* Where a match may start. */
-enum starts { STARTS_ANYWHERE, STARTS_AT_LINES, STARTS_AT_BEGINNING };
+enum starts { STARTS_ANYWHERE, STARTS_AT_BYTE, STARTS_AT_LINES, STARTS_AT_BEGINNING };
 
 struct regex {
     pcre2_code *code;
     size_t groups;
+    bool groups_are_sure;
     enum starts starts;
+    unsigned char first; /* STARTS_AT_BYTE: this one, or a letter of the other case */
 };
 
 static void *take(PCRE2_SIZE size, void *arena)
@@ -53,16 +62,32 @@ static enum regex_status compile_failure(struct arena *arena, int code, PCRE2_SI
     return REGEX_BAD_PATTERN;
 }
 
-static enum starts find_starts(const pcre2_code *code)
+static void find_starts(struct regex *regex)
 {
     uint32_t options = 0;
     uint32_t first_type = 0;
-    (void)pcre2_pattern_info(code, PCRE2_INFO_ALLOPTIONS, &options);
-    (void)pcre2_pattern_info(code, PCRE2_INFO_FIRSTCODETYPE, &first_type);
+    uint32_t first = 0;
+    (void)pcre2_pattern_info(regex->code, PCRE2_INFO_ALLOPTIONS, &options);
+    (void)pcre2_pattern_info(regex->code, PCRE2_INFO_FIRSTCODETYPE, &first_type);
+    (void)pcre2_pattern_info(regex->code, PCRE2_INFO_FIRSTCODEUNIT, &first);
+    regex->starts = STARTS_ANYWHERE;
     if (options & PCRE2_ANCHORED) {
-        return STARTS_AT_BEGINNING;
+        regex->starts = STARTS_AT_BEGINNING;
+    } else if (first_type == 2) {
+        regex->starts = STARTS_AT_LINES;
+    } else if (first_type == 1 && first < 128) {
+        regex->starts = STARTS_AT_BYTE;
+        regex->first = (unsigned char)first;
     }
-    return first_type == 2 ? STARTS_AT_LINES : STARTS_ANYWHERE;
+}
+
+static size_t count_bytes(struct str s, unsigned char wanted, unsigned char mask)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s.len; i++) {
+        count += ((unsigned char)s.ptr[i] & mask) == (wanted & mask);
+    }
+    return count;
 }
 
 /* Steps allowed for each start, so that all starts together stay below a maximum: an input made
@@ -70,13 +95,20 @@ static enum starts find_starts(const pcre2_code *code)
 static uint32_t steps_for_each_start(const struct regex *regex, struct str s)
 {
     size_t starts = 1;
-    if (regex->starts == STARTS_ANYWHERE) {
-        starts = s.len + 1;
+    switch (regex->starts) {
+    case STARTS_ANYWHERE:
+        starts += s.len;
+        break;
+    case STARTS_AT_BYTE:
+        starts += count_bytes(s, regex->first, (unsigned char)~0x20);
+        break;
+    case STARTS_AT_LINES:
+        starts += count_bytes(s, '\n', 0xFF);
+        break;
+    case STARTS_AT_BEGINNING:
+        break;
     }
-    for (size_t i = 0; regex->starts == STARTS_AT_LINES && i < s.len; i++) {
-        starts += s.ptr[i] == '\n';
-    }
-    size_t steps = SEARCH_STEPS_MAX / starts;
+    size_t steps = (SEARCH_STEPS_MAX + s.len * BYTE_STEPS_MAX) / starts;
     steps = steps > START_STEPS_MAX ? START_STEPS_MAX : steps;
     return (uint32_t)(steps < START_STEPS_MIN ? START_STEPS_MIN : steps);
 }
@@ -84,10 +116,8 @@ static uint32_t steps_for_each_start(const struct regex *regex, struct str s)
 enum regex_status regex_compile(struct arena *arena, struct str pattern,
                                 const struct regex **ret_regex, const char **ret_why)
 {
-    size_t len;
-    size_t groups;
-    const char *translated = regex_translate(arena, pattern, &len, &groups, ret_why);
-    if (!translated) {
+    struct regex_translation translated;
+    if (!regex_translate(arena, pattern, &translated, ret_why)) {
         return REGEX_BAD_PATTERN;
     }
     struct regex *regex = arena_zalloc(arena, sizeof *regex);
@@ -101,15 +131,19 @@ enum regex_status regex_compile(struct arena *arena, struct str pattern,
     PCRE2_SIZE at;
     (void)pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     (void)pcre2_set_parens_nest_limit(context, REGEX_NESTING_MAX + 10);
-    regex->code = pcre2_compile((PCRE2_SPTR)translated, len,
-                                PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C |
-                                    PCRE2_NEVER_UCP | PCRE2_NO_UTF_CHECK,
+    /* PCRE2 up to 10.42 takes \P{Han} and \P{Latin} for sets without a common member, and then
+     * never gives back what it took for the first: \P{Han}+\P{Latin} would not find "ab". */
+    uint32_t options = translated.has_properties ? PCRE2_NO_AUTO_POSSESS : 0;
+    regex->code = pcre2_compile((PCRE2_SPTR)translated.text, translated.len,
+                                options | PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_CIRCUMFLEX |
+                                    PCRE2_NEVER_BACKSLASH_C | PCRE2_NEVER_UCP | PCRE2_NO_UTF_CHECK,
                                 &code, &at, context);
     if (!regex->code) {
         return compile_failure(arena, code, at, ret_why);
     }
-    regex->groups = groups;
-    regex->starts = find_starts(regex->code);
+    regex->groups = translated.groups;
+    regex->groups_are_sure = translated.groups_are_sure;
+    find_starts(regex);
     *ret_regex = regex;
     return REGEX_OK;
 }
@@ -117,6 +151,11 @@ enum regex_status regex_compile(struct arena *arena, struct str pattern,
 size_t regex_groups(const struct regex *regex)
 {
     return regex->groups;
+}
+
+bool regex_groups_are_sure(const struct regex *regex)
+{
+    return regex->groups_are_sure;
 }
 
 static void copy_match(const struct regex *regex, pcre2_match_data *data, int rc,

@@ -3,15 +3,23 @@
 #include <stdint.h>
 
 #include "policy/base/utf8.h"
+#include "policy/lib/regex_sets.h"
 
-/* The subset of RE2's syntax (https://github.com/google/re2/wiki/Syntax) that PCRE2 reads alike,
- * checked by position; \s and \v are rewritten, since PCRE2 means more by them. */
+/* RE2's syntax (https://github.com/google/re2/wiki/Syntax), checked by position and rewritten where
+ * PCRE2 reads it otherwise: sets with names, scripts, \v, \Q...\E, braces. Refused though RE2 takes
+ * them: \C, the repetition of an anchor, [:alpha:] outside of brackets, collating elements, letters
+ * by \p under (?i). tests/conformance/run_regex holds this against RE2 itself. */
 
-enum { OUT_FACTOR = 16, LITERAL_FACTOR = 2 };
+/* The shortest pattern for a set is two bytes, \W, and takes brackets outside of brackets. */
+enum { OUT_FACTOR = REGEX_SET_BYTES_MAX / 2 + 1 };
 
 struct frame {
     size_t product; /* largest product of counts inside the group so far */
-    size_t start;   /* where the group's text begins */
+    size_t groups;  /* how many groups there were before it */
+    bool folds;     /* what (?i) was where the group began */
+    bool is_empty;  /* an earlier branch may match nothing */
+    bool may_end;   /* the branch may match nothing up to here */
+    bool might_end; /* the same before the last atom */
 };
 
 struct scanner {
@@ -25,6 +33,10 @@ struct scanner {
     struct frame frames[REGEX_NESTING_MAX + 1];
     size_t depth;
     size_t atom_product; /* of the atom that a quantifier would repeat; 0: there is none */
+    bool atom_is_unsure; /* it has groups and may match nothing */
+    bool folds;          /* (?i) holds here */
+    bool unsure;         /* such an atom is repeated */
+    bool has_properties;
 };
 
 static int peek(const struct scanner *s, size_t ahead)
@@ -70,9 +82,15 @@ static bool is_letter(int c)
     return (c | 32) >= 'a' && (c | 32) <= 'z';
 }
 
+static bool is_digit(int c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* What stands for itself after a backslash. */
 static bool is_punctuation(int c)
 {
-    return c > ' ' && c < 127 && !is_letter(c) && !(c >= '0' && c <= '9');
+    return c >= 0 && c < 128 && !is_letter(c) && !is_digit(c);
 }
 
 /* \xHH or \x{H...} */
@@ -110,22 +128,50 @@ static bool scan_octal(struct scanner *s)
     return three ? copy(s, 4) : reject(s, "back-references are not supported");
 }
 
-/* \pL, \p{Greek}, \P{^Lu}: one letter, two letters, or a script's name. */
+/* \pL, \p{Greek}, \P{^Lu}: a name of RE2's table. PCRE2 would take \p{Greek} for all characters
+ * that Greek texts use, with marks that others use too: it is told to look at the script. */
 static bool scan_property(struct scanner *s)
 {
-    if (peek(s, 2) != '{') {
-        return strchr("LMNPSZC", peek(s, 2)) && peek(s, 2) > 0 ? copy(s, 3) : reject(s, "bad \\p");
+    bool braces = peek(s, 2) == '{';
+    bool negated = braces && peek(s, 3) == '^';
+    size_t begin = 2 + (size_t)braces + (size_t)negated;
+    size_t len = braces ? 0 : 1;
+    while (braces && (is_letter(peek(s, begin + len)) || peek(s, begin + len) == '_')) {
+        len++;
     }
-    size_t n = 3 + (peek(s, 3) == '^');
-    size_t letters = 0;
-    for (; is_letter(peek(s, n)) || (letters > 0 && peek(s, n) == '_'); n++) {
-        letters++;
+    bool fits = s->at + begin + len <= s->in.len && (!braces || peek(s, begin + len) == '}');
+    struct str name = fits ? str_make(s->in.ptr + s->at + begin, len) : STR_NONE;
+    bool folds;
+    enum regex_property property = regex_property_find(name, &folds);
+    if (property == REGEX_PROPERTY_UNKNOWN) {
+        return reject(s, "no such category or script of Unicode");
     }
-    bool upper_first = peek(s, 3 + (peek(s, 3) == '^')) <= 'Z';
-    if (letters == 0 || !upper_first || peek(s, n) != '}') {
-        return reject(s, "bad \\p{...}");
+    if (folds && s->folds) {
+        return reject(s, "\\p under (?i) is not supported: write (?-i:\\p{...})");
     }
-    return copy(s, n + 1);
+    s->has_properties = true;
+    if (property == REGEX_PROPERTY_CATEGORY) {
+        return copy(s, begin + len + (size_t)braces);
+    }
+    (void)copy(s, begin);
+    memcpy(s->out + s->len, "sc:", 3);
+    s->len += 3;
+    return copy(s, len + 1);
+}
+
+/* Writes a set in place of n bytes of the pattern. */
+static bool write_set(struct scanner *s, size_t n, const struct regex_set *set, bool negated,
+                      bool in_class)
+{
+    if (!in_class) {
+        s->out[s->len++] = '[';
+    }
+    s->len += regex_set_write(set, negated, s->folds, s->out + s->len);
+    if (!in_class) {
+        s->out[s->len++] = ']';
+    }
+    s->at += n;
+    return true;
 }
 
 /* An escape; in a class some mean something else. */
@@ -133,10 +179,14 @@ static bool scan_escape(struct scanner *s, bool in_class)
 {
     int c = peek(s, 1);
     switch (c) {
+    case 'd':
     case 's':
-        return rewrite(s, 2, in_class ? "\\t\\n\\f\\r " : "[\\t\\n\\f\\r ]");
+    case 'w':
+        return write_set(s, 2, regex_set_of_escape(c), false, in_class);
+    case 'D':
     case 'S':
-        return in_class ? reject(s, "\\S inside of brackets") : rewrite(s, 2, "[^\\t\\n\\f\\r ]");
+    case 'W':
+        return write_set(s, 2, regex_set_of_escape(c | 32), true, in_class);
     case 'v':
         return rewrite(s, 2, "\\x0b");
     case 'a':
@@ -144,10 +194,6 @@ static bool scan_escape(struct scanner *s, bool in_class)
     case 't':
     case 'n':
     case 'r':
-    case 'd':
-    case 'D':
-    case 'w':
-    case 'W':
         return copy(s, 2);
     case 'p':
     case 'P':
@@ -157,11 +203,10 @@ static bool scan_escape(struct scanner *s, bool in_class)
     default:
         break;
     }
-    if (c >= '0' && c <= '9') {
+    if (is_digit(c)) {
         return scan_octal(s);
     }
     if (!in_class && (c == 'A' || c == 'z' || c == 'b' || c == 'B')) {
-        s->atom_product = 0;
         return copy(s, 2);
     }
     return is_punctuation(c) ? copy(s, 2) : reject(s, "unsupported escape");
@@ -175,46 +220,72 @@ static bool copy_point(struct scanner *s)
     return n > 0 ? copy(s, n) : reject(s, "ill-formed UTF-8");
 }
 
-/* [:alpha:] and [:^alpha:] inside of brackets. */
-static bool scan_posix_name(struct scanner *s)
+/* Where the ":]" is that ends a name which begins at s->at; 0: there is none. */
+static size_t posix_name_end(const struct scanner *s)
 {
-    static const char *const names[] = {"alnum", "alpha", "ascii", "blank", "cntrl",
-                                        "digit", "graph", "lower", "print", "punct",
-                                        "space", "upper", "word",  "xdigit"};
-    size_t n = 2 + (peek(s, 2) == '^');
-    struct str rest = str_make(s->in.ptr + s->at + n, s->in.len - s->at - n);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct str name = str_from(names[i]);
-        if (str_starts_with(rest, name) && peek(s, n + name.len) == ':' &&
-            peek(s, n + name.len + 1) == ']') {
-            return copy(s, n + name.len + 2);
+    for (size_t n = 2; peek(s, n + 1) != -1; n++) {
+        if (peek(s, n) == ':' && peek(s, n + 1) == ']') {
+            return n;
         }
     }
-    return reject(s, "unknown character class");
+    return 0;
 }
 
-/* One end of a range, or a set such as \d. */
-static bool scan_class_item(struct scanner *s, bool *ret_is_set)
+/* [:alpha:] and [:^alpha:] inside of brackets. */
+static bool scan_posix_name(struct scanner *s, size_t end)
+{
+    bool negated = peek(s, 2) == '^';
+    size_t begin = 2 + (size_t)negated;
+    struct str name = end > begin ? str_make(s->in.ptr + s->at + begin, end - begin) : STR_NONE;
+    const struct regex_set *set = regex_set_find(name);
+    return set ? write_set(s, end + 2, set, negated, true) : reject(s, "unknown character class");
+}
+
+/* A character, or one end of a range. */
+static bool scan_class_point(struct scanner *s)
 {
     int c = peek(s, 0);
-    *ret_is_set = false;
+    int next = peek(s, 1);
     if (c == '\\') {
-        int next = peek(s, 1);
-        *ret_is_set = next > 0 && strchr("sdDwWpP", next);
+        return next > 0 && strchr("dDsSwWpP", next) ? reject(s, "bad range in brackets")
+                                                    : scan_escape(s, true);
+    }
+    /* PCRE2 makes more of an inner '[' and of a '-' after a set; a ']' may come first in both. */
+    switch (c) {
+    case '[':
+        return rewrite(s, 1, "\\[");
+    case ']':
+        return rewrite(s, 1, "\\]");
+    case '-':
+        return rewrite(s, 1, "\\-");
+    default:
+        return copy_point(s);
+    }
+}
+
+/* A set such as \d or [:alpha:], a character, or a range. */
+static bool scan_class_item(struct scanner *s)
+{
+    int c = peek(s, 0);
+    int next = peek(s, 1);
+    if (c == '\\' && next > 0 && strchr("dDsSwWpP", next)) {
         return scan_escape(s, true);
     }
-    if (c == '[' && peek(s, 1) == ':') {
-        *ret_is_set = true;
-        return scan_posix_name(s);
+    size_t end = c == '[' && next == ':' ? posix_name_end(s) : 0;
+    if (end > 0) {
+        return scan_posix_name(s, end);
     }
-    if (c == '[' && (peek(s, 1) == '.' || peek(s, 1) == '=')) {
+    if (c == '[' && (next == '.' || next == '=')) {
         return reject(s, "collating elements are not supported");
     }
-    if (c == '[') {
-        /* PCRE2 reads some things after an inner '[' that RE2 does not. */
-        return rewrite(s, 1, "\\[");
+    if (!scan_class_point(s)) {
+        return false;
     }
-    return copy_point(s);
+    if (peek(s, 0) != '-' || peek(s, 1) == ']' || peek(s, 1) == -1) {
+        return true;
+    }
+    (void)copy(s, 1);
+    return scan_class_point(s);
 }
 
 static bool scan_class(struct scanner *s)
@@ -224,25 +295,11 @@ static bool scan_class(struct scanner *s)
         (void)copy(s, 1);
     }
     for (bool first = true; first || peek(s, 0) != ']'; first = false) {
-        bool is_set;
         if (peek(s, 0) == -1) {
             return reject(s, "missing ']'");
         }
-        if (first && peek(s, 0) == ']') {
-            (void)rewrite(s, 1, "\\]");
-            continue;
-        }
-        if (!scan_class_item(s, &is_set)) {
+        if (!scan_class_item(s)) {
             return false;
-        }
-        bool range = peek(s, 0) == '-' && peek(s, 1) != ']' && peek(s, 1) != -1;
-        if (!range) {
-            continue;
-        }
-        (void)copy(s, 1);
-        bool end_is_set;
-        if (is_set || !scan_class_item(s, &end_is_set) || end_is_set) {
-            return reject(s, "bad range in brackets");
         }
     }
     return copy(s, 1);
@@ -252,8 +309,7 @@ static bool scan_class(struct scanner *s)
 static bool scan_group_name(struct scanner *s, size_t at)
 {
     size_t n = at;
-    while (is_letter(peek(s, n)) || peek(s, n) == '_' ||
-           (n > at && peek(s, n) >= '0' && peek(s, n) <= '9')) {
+    while (is_letter(peek(s, n)) || peek(s, n) == '_' || is_digit(peek(s, n))) {
         n++;
     }
     /* The name itself has no use here, and PCRE2 limits its length: a plain group will do. */
@@ -266,8 +322,10 @@ static bool scan_flags(struct scanner *s, bool *ret_opens)
     size_t n = 2;
     size_t flags = 0;
     bool minus = false;
+    bool folds = s->folds;
     for (;; n++) {
         int c = peek(s, n);
+        folds = c == 'i' ? !minus : folds;
         if (c == '-' && !minus) {
             minus = true;
             flags = 0;
@@ -282,6 +340,7 @@ static bool scan_flags(struct scanner *s, bool *ret_opens)
     if ((!*ret_opens && peek(s, n) != ')') || (flags == 0 && !colon_only)) {
         return reject(s, "unsupported group");
     }
+    s->folds = folds;
     return copy(s, n + 1);
 }
 
@@ -289,6 +348,7 @@ static bool open_group(struct scanner *s)
 {
     bool opens = true;
     bool captures = true;
+    bool folds = s->folds;
     if (peek(s, 1) == '*') {
         return reject(s, "verbs are not supported");
     }
@@ -305,6 +365,7 @@ static bool open_group(struct scanner *s)
             return false;
         }
     }
+    size_t groups = s->groups;
     s->groups += captures;
     if (s->groups > REGEX_GROUPS_MAX) {
         return reject(s, "too many groups");
@@ -316,8 +377,18 @@ static bool open_group(struct scanner *s)
     if (s->depth == REGEX_NESTING_MAX) {
         return reject(s, "groups nested too deeply");
     }
-    s->frames[++s->depth] = (struct frame){.product = 1};
+    s->frames[++s->depth] =
+        (struct frame){.product = 1, .groups = groups, .folds = folds, .may_end = true};
     return true;
+}
+
+/* An atom was read, which may match nothing when it is_empty. */
+static void take_atom(struct scanner *s, bool is_empty)
+{
+    struct frame *f = &s->frames[s->depth];
+    f->might_end = f->may_end;
+    f->may_end = f->may_end && is_empty;
+    s->atom_is_unsure = false;
 }
 
 static bool close_group(struct scanner *s)
@@ -325,33 +396,42 @@ static bool close_group(struct scanner *s)
     if (s->depth == 0) {
         return reject(s, "unmatched ')'");
     }
-    s->atom_product = s->frames[s->depth--].product;
+    struct frame closed = s->frames[s->depth--];
+    bool is_empty = closed.is_empty || closed.may_end;
+    s->folds = closed.folds;
+    s->atom_product = closed.product;
+    take_atom(s, is_empty);
+    s->atom_is_unsure = is_empty && s->groups > closed.groups;
     return copy(s, 1);
 }
 
-/* {n}, {n,} or {n,m} at s->at: its length, or 0 when it is a literal brace. */
-static size_t repeat_length(const struct scanner *s, size_t *ret_most)
+/* A count at s->at + n, without a zero in front; gives the number of its digits. */
+static size_t count_length(const struct scanner *s, size_t n, size_t *ret_count)
 {
-    size_t low = 0;
-    size_t high = 0;
-    size_t n = 1;
     size_t digits = 0;
-    for (; peek(s, n) >= '0' && peek(s, n) <= '9'; n++, digits++) {
-        low = low > 100000 ? low : low * 10 + (size_t)(peek(s, n) - '0');
+    size_t v = 0;
+    for (; is_digit(peek(s, n + digits)); digits++) {
+        v = v > 100000 ? v : v * 10 + (size_t)(peek(s, n + digits) - '0');
     }
-    high = low;
-    if (digits == 0) {
+    *ret_count = v;
+    return digits > 1 && peek(s, n) == '0' ? 0 : digits;
+}
+
+/* {n}, {n,} or {n,m} at s->at: its length, or 0 when it is a literal brace. */
+static size_t repeat_length(const struct scanner *s, size_t *ret_least, size_t *ret_most)
+{
+    size_t low;
+    size_t n = 1 + count_length(s, 1, &low);
+    *ret_least = low;
+    size_t high = low;
+    if (n == 1) {
         return 0;
     }
     if (peek(s, n) == ',') {
-        n++;
-        size_t before = n;
-        size_t v = 0;
-        for (; peek(s, n) >= '0' && peek(s, n) <= '9'; n++) {
-            v = v > 100000 ? v : v * 10 + (size_t)(peek(s, n) - '0');
-        }
-        high = n > before ? v : low;
-        if (n > before && v < low) {
+        size_t digits = count_length(s, ++n, &high);
+        n += digits;
+        high = digits == 0 ? low : high;
+        if (high < low) {
             high = REGEX_REPEAT_MAX + 1;
         }
     }
@@ -359,11 +439,15 @@ static size_t repeat_length(const struct scanner *s, size_t *ret_most)
     return peek(s, n) == '}' ? n + 1 : 0;
 }
 
-static bool scan_quantifier(struct scanner *s, size_t len, size_t most)
+static bool scan_quantifier(struct scanner *s, size_t len, size_t least, size_t most)
 {
     if (s->atom_product == 0) {
         return reject(s, "nothing to repeat");
     }
+    if (least == 0) {
+        s->frames[s->depth].may_end = s->frames[s->depth].might_end;
+    }
+    s->unsure = s->unsure || (s->atom_is_unsure && peek(s, 0) != '?');
     size_t product = s->atom_product * (most > 0 ? most : 1);
     if (product > REGEX_REPEAT_MAX) {
         return reject(s, "repeated more than 1000 times");
@@ -374,7 +458,7 @@ static bool scan_quantifier(struct scanner *s, size_t len, size_t most)
     }
     size_t ignored;
     if (peek(s, 0) == '+' || peek(s, 0) == '*' || peek(s, 0) == '?' ||
-        (peek(s, 0) == '{' && repeat_length(s, &ignored) > 0)) {
+        (peek(s, 0) == '{' && repeat_length(s, &ignored, &ignored) > 0)) {
         return reject(s, "a repetition of a repetition");
     }
     struct frame *f = &s->frames[s->depth];
@@ -399,6 +483,7 @@ static bool scan_literal(struct scanner *s)
             return false;
         }
         s->atom_product = 1;
+        take_atom(s, false);
     }
     return true;
 }
@@ -407,12 +492,13 @@ static bool scan_one(struct scanner *s)
 {
     int c = peek(s, 0);
     size_t most = 1;
-    size_t len = c == '{' ? repeat_length(s, &most) : 0;
+    size_t least = 0;
+    size_t len = c == '{' ? repeat_length(s, &least, &most) : 0;
     if (c == '*' || c == '+' || c == '?') {
-        return scan_quantifier(s, 1, 1);
+        return scan_quantifier(s, 1, c == '+', 1);
     }
     if (len > 0) {
-        return scan_quantifier(s, len, most);
+        return scan_quantifier(s, len, least, most);
     }
     if (c == '(') {
         return open_group(s);
@@ -423,7 +509,15 @@ static bool scan_one(struct scanner *s)
     if (c == '\\' && peek(s, 1) == 'Q') {
         return scan_literal(s);
     }
-    s->atom_product = c == '^' || c == '$' || c == '|' ? 0 : 1;
+    bool is_anchor = c == '^' || c == '$' || (c == '\\' && strchr("AzbB", peek(s, 1)));
+    if (c == '|') {
+        struct frame *f = &s->frames[s->depth];
+        f->is_empty = f->is_empty || f->may_end;
+        f->may_end = true;
+    } else if (!is_anchor) {
+        take_atom(s, false);
+    }
+    s->atom_product = is_anchor || c == '|' ? 0 : 1;
     if (c == '\\') {
         return scan_escape(s, false);
     }
@@ -437,32 +531,35 @@ static bool scan_one(struct scanner *s)
     return copy_point(s);
 }
 
-const char *regex_translate(struct arena *arena, struct str pattern, size_t *ret_len,
-                            size_t *ret_groups, const char **ret_why)
+bool regex_translate(struct arena *arena, struct str pattern, struct regex_translation *ret,
+                     const char **ret_why)
 {
     if (pattern.len > REGEX_PATTERN_BYTES_MAX) {
         *ret_why = "pattern longer than 4096 bytes";
-        return NULL;
+        return false;
     }
     struct scanner s = {.arena = arena,
                         .in = pattern,
                         .out = arena_alloc(arena, pattern.len * OUT_FACTOR + 1),
-                        .frames = {{.product = 1}}};
+                        .frames = {{.product = 1, .may_end = true}}};
     if (!s.out) {
         *ret_why = "out of memory";
-        return NULL;
+        return false;
     }
     while (s.at < pattern.len) {
         if (!scan_one(&s)) {
             *ret_why = s.why;
-            return NULL;
+            return false;
         }
     }
     if (s.depth > 0) {
         *ret_why = "missing ')'";
-        return NULL;
+        return false;
     }
-    *ret_len = s.len;
-    *ret_groups = s.groups;
-    return s.out;
+    *ret = (struct regex_translation){.text = s.out,
+                                      .len = s.len,
+                                      .groups = s.groups,
+                                      .groups_are_sure = !s.unsure,
+                                      .has_properties = s.has_properties};
+    return true;
 }
