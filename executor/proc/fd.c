@@ -55,6 +55,23 @@ int fd_write_file_u64(int dir_fd, const char *path, uint64_t value)
     return fd_write_file(dir_fd, path, text);
 }
 
+int fd_write_all(int fd, const void *data, size_t size)
+{
+    const uint8_t *p = data;
+    while (size > 0) {
+        ssize_t n = write(fd, p, size);
+        if (n == -1 && errno == EINTR) {
+            continue;
+        }
+        if (n == -1) {
+            return -errno;
+        }
+        p += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
 ssize_t fd_read_file(int dir_fd, const char *path, char *text, size_t size)
 {
     AUTO_FD int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

@@ -22,6 +22,9 @@ int fd_take(int *fd);
 int fd_write_file(int dir_fd, const char *path, const char *text);
 int fd_write_file_u64(int dir_fd, const char *path, uint64_t value);
 
+/* Writes all of it, however many write(2) it takes. 0 or -errno; then some of it may be there. */
+int fd_write_all(int fd, const void *data, size_t size);
+
 /* Reads up to size - 1 bytes of a file and ends them with NUL. Length or -errno. */
 ssize_t fd_read_file(int dir_fd, const char *path, char *text, size_t size);
 
