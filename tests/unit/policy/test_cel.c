@@ -224,6 +224,7 @@ START_TEST(octelium_functions_work)
         {"[3, 1, 2].min() == 1 && [3, 1, 2].max() == 3", "true"},
         {"[].min()", "error invalid_argument"},
         {"'ÀÉ'.toLower() == 'àé' && 'straße'.toUpper() == 'STRAßE'", "true"},
+        {"'İ'.toLower() == 'i' && 'ᾳŉ'.toUpper() == 'ᾼŉ' && 'ǅ'.toLower() == 'ǆ'", "true"},
     };
     CHECK_ROWS(rows, "{}");
 }
