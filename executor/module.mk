@@ -46,6 +46,18 @@ $(OUT)/tests/tools/attack: tests/tools/attack.c
 	@mkdir -p $(@D)
 	@gcc -std=gnu17 -D_GNU_SOURCE -O1 -Wall -Wextra -static $< -o $@
 
+# Executor and launcher with a layer missing, for the test of the self-test: of the same objects, with some
+# calls turned to tests/tools/*_without.c. The programs above have nothing to turn a layer off by.
+wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
+$(OUT)/tests/tools/executor_without: $(OUT)/tests/tools/executor_without.o $(OUT)/executor/main.o $(OUT)/libexecutor.a $(OUT)/libexecutor_client.a $(OUT)/libproc.a $(OUT)/libbase.a
+	@$(CC) $(LDFLAGS) $(call wrap,open mounts_clone_idmapped storage_open fd_write_file_u64) $^ $(EXECUTOR_LIBS) -o $@
+build/release/tests/tools/launcher_without: build/launcher/tests/tools/launcher_without.o $(patsubst $(OUT)/%,build/launcher/%,$(LAUNCHER_OBJECTS))
+	@mkdir -p $(@D)
+	@gcc -static-pie -Wl,-z,relro,-z,now $(call wrap,syscall prctl clone setns unshare sethostname setrlimit fd_open_beneath mounts_clone) $^ -o $@
+$(OUT)/tests/unit/executor/test_self_test.o: CPPFLAGS += -DEXECUTOR_WITHOUT='"$(OUT)/tests/tools/executor_without"' \
+	-DLAUNCHER_WITHOUT='"build/release/tests/tools/launcher_without"'
+unit-executor: $(OUT)/tests/tools/executor_without build/release/tests/tools/launcher_without
+
 FUZZ_EXECUTOR_OBJECTS := $(patsubst %,$(OUT)/%.o,executor/sandbox_spec executor/config executor/proc/fd \
 	executor/client/encode executor/ipc/message \
 	$(patsubst executor/%.c,executor/%,$(wildcard executor/steps/network*.c)))
