@@ -419,14 +419,58 @@ static void record_end(struct request *r, enum call_end end)
     buf_free(&line);
 }
 
+static struct str keep_text(struct request *r, struct str text)
+{
+    const char *copy = arena_strndup(&r->arena, text.ptr, text.len);
+    return copy ? str_make(copy, text.len) : STR_NONE;
+}
+
+/* The call is gone before the record is due that tells of it. Without memory it tells less. */
+static void keep_origin(struct request *r)
+{
+    struct request_origin *origin = arena_calloc(&r->arena, 1, sizeof *origin);
+    if (origin) {
+        *origin = (struct request_origin){
+            .peer = keep_text(r, str_from(call_origin(r->call)->peer)),
+            .protocol = keep_text(r, str_from(call_protocol(r->call))),
+            .user_agent = keep_text(r, call_header(r->call, "user-agent")),
+        };
+    }
+    r->origin = origin;
+}
+
+/* True when the end record is left to request_end_late(). */
+static bool ends_late(struct request *r)
+{
+    if (!r->is_handled || r->is_answered || !r->on_cancel) {
+        return false;
+    }
+    keep_origin(r);
+    request_hold(r);
+    if (r->on_cancel(r)) {
+        return true;
+    }
+    request_release(r);
+    return false;
+}
+
+void request_end_late(struct request *r)
+{
+    record_end(r, r->end);
+    request_release(r);
+}
+
 static void request_gone(void *state, enum call_end end)
 {
     struct request *r = state;
     r->is_gone = true;
+    r->end = end;
     if (!r->is_answered && end != CALL_END_FINISHED) {
         r->end_status = end == CALL_END_DEADLINE ? STATUS_DEADLINE_EXCEEDED : STATUS_CANCELLED;
     }
-    record_end(r, end);
+    if (!ends_late(r)) {
+        record_end(r, end);
+    }
     if (r->on_gone) {
         r->on_gone(r);
     }
@@ -545,8 +589,7 @@ void request_fail_memory(struct request *r)
 
 void request_set_outcome(struct request *r, struct str json)
 {
-    const char *copy = arena_strndup(&r->arena, json.ptr, json.len);
-    r->outcome_facts = copy ? str_make(copy, json.len) : STR_NONE;
+    r->outcome_facts = keep_text(r, json);
 }
 
 static enum call_kind request_kind(void *owner, struct str path)

@@ -90,6 +90,13 @@ enum method_access {
     METHOD_REFRESH,   /* the refresh token is the credential */
 };
 
+/* Where a call came from, as its audit lines tell. */
+struct request_origin {
+    struct str peer;
+    struct str protocol;
+    struct str user_agent;
+};
+
 /* How much of the audit log's attention a method takes. */
 enum method_audit { METHOD_AUDIT_READ, METHOD_AUDIT_WRITE, METHOD_AUDIT_STREAM };
 
@@ -129,6 +136,9 @@ struct request {
     void (*on_message)(struct request *r, const ProtobufCMessage *message); /* second message on */
     void (*on_half_close)(struct request *r);
     void (*on_writable)(struct request *r);
+    /* The call ended without its answer, and what it began goes on for a while. True: the end record
+     * waits, and the request with it, until request_end_late(), which may come from within. */
+    bool (*on_cancel)(struct request *r);
     /* The request is over for whatever reason; frees `state`. Runs after the audit end record. */
     void (*on_gone)(struct request *r);
 
@@ -144,6 +154,9 @@ struct request {
     bool is_handled;  /* `handle` was called */
     bool is_answered;
     bool is_gone;
+    enum call_end end; /* when it is gone */
+    /* Of a call that is gone while its end record is due. */
+    const struct request_origin *origin;
     struct str outcome_facts; /* JSON object for the end record, see request_set_outcome() */
     int end_status;
     uint64_t bytes_out;
@@ -182,6 +195,10 @@ struct request *request_begin_http(struct gateway *g, struct call *call);
 void request_hold(struct request *r);
 void request_release(struct request *r);
 bool request_is_over(const struct request *r);
+
+/* What a call began that was cancelled has ended: the record that its on_cancel held back. The
+ * request may be gone afterwards. */
+void request_end_late(struct request *r);
 
 /* Facts of what was done, for the audit record at the end: a JSON object, copied. */
 void request_set_outcome(struct request *r, struct str json);

@@ -200,7 +200,11 @@ static void put_connection(struct json_out *j, const struct request *r)
 {
     json_member_string(j, "requestID", r->id);
     json_member_bool(j, "inWorkspace", r->actor.is_workspace);
-    if (r->call) {
+    if (r->origin) {
+        audit_put_text(j, "peer", r->origin->peer);
+        audit_put_text(j, "protocol", r->origin->protocol);
+        audit_put_text(j, "userAgent", r->origin->user_agent);
+    } else if (r->call) {
         audit_put_text(j, "peer", str_from(call_origin(r->call)->peer));
         audit_put_text(j, "protocol", str_from(call_protocol(r->call)));
         audit_put_text(j, "userAgent", call_header(r->call, "user-agent"));

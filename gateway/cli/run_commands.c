@@ -165,6 +165,23 @@ static struct str bytes_of(const char *text, ProtobufCBinaryData data)
     return data.len > 0 ? str_make(data.data, data.len) : str_from(text);
 }
 
+enum { MEBIBYTE = 1024 * 1024 };
+
+static void print_usage(FILE *to, const Ext__RunUsage *u)
+{
+    fprintf(to, "; %.3f s, %.3f s of CPU", (double)u->wall_ms / 1000, (double)u->cpu_ms / 1000);
+    if (u->has_memory_peak_bytes_case) {
+        fprintf(to, ", %.1f MiB at most", (double)u->memory_peak_bytes / MEBIBYTE);
+    }
+    if (u->has_pids_peak_case) {
+        fprintf(to, ", %llu processes at most", (unsigned long long)u->pids_peak);
+    }
+    if (u->has_io_read_bytes_case && u->io_reads + u->io_writes > 0) {
+        fprintf(to, ", %.1f MiB read and %.1f MiB written of the disk",
+                (double)u->io_read_bytes / MEBIBYTE, (double)u->io_write_bytes / MEBIBYTE);
+    }
+}
+
 /* What became of it, for a person, in one line. */
 static void print_fate(FILE *to, const Ext__RunResult *r)
 {
@@ -183,9 +200,7 @@ static void print_fate(FILE *to, const Ext__RunResult *r)
         fprintf(to, ": %s", r->detail);
     }
     if (r->usage) {
-        fprintf(to, "; %.3f s, %.3f s of CPU, %.1f MiB at most", (double)r->usage->wall_ms / 1000,
-                (double)r->usage->cpu_ms / 1000,
-                (double)r->usage->memory_peak_bytes / (1024 * 1024));
+        print_usage(to, r->usage);
     }
     if (r->facts && r->facts->oom_kills > 0 && strcmp(r->outcome, "oom_killed") != 0) {
         fprintf(to, "; %u processes inside were killed for memory", r->facts->oom_kills);

@@ -123,6 +123,29 @@ const char *exec_outcome_name(const struct exec_outcome *outcome)
     return "lost";
 }
 
+/* What the kernel cannot tell is not there, rather than 0. */
+static void write_known(const struct executor_run_exit *e, struct json_out *j)
+{
+    if (e->has_memory_peak) {
+        json_key(j, "memoryPeakBytes");
+        json_uint(j, e->memory_peak_bytes);
+    }
+    if (e->has_pids_peak) {
+        json_key(j, "pidsPeak");
+        json_uint(j, e->pids_peak);
+    }
+    if (e->has_io) {
+        json_key(j, "ioReadBytes");
+        json_uint(j, e->io_read_bytes);
+        json_key(j, "ioWriteBytes");
+        json_uint(j, e->io_write_bytes);
+        json_key(j, "ioReads");
+        json_uint(j, e->io_reads);
+        json_key(j, "ioWrites");
+        json_uint(j, e->io_writes);
+    }
+}
+
 void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out)
 {
     struct json_out j = json_out_to(out);
@@ -143,10 +166,9 @@ void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out
         json_uint(&j, e->cpu_user_us);
         json_key(&j, "cpuSystemUs");
         json_uint(&j, e->cpu_system_us);
-        json_key(&j, "memoryPeakBytes");
-        json_uint(&j, e->memory_peak_bytes);
         json_key(&j, "wallUs");
         json_uint(&j, e->wall_ns / 1000);
+        write_known(e, &j);
         json_end_object(&j);
     }
     json_end_object(&j);

@@ -54,6 +54,7 @@ struct exec_run {
     bool is_running;
     bool has_ended;
     bool is_abandoned;
+    bool is_muted; /* only its end is told */
     bool is_output_paused;
     bool is_delivering; /* an event of ours is on the stack */
     enum executor_kill_reason kill_reason;
@@ -154,8 +155,8 @@ static void end_run(struct exec_run *run)
     run->is_running = false;
     close_input(run);
     close_child_stdin(run);
-    if (run->is_abandoned) {
-        run_free(run);
+    if (run->is_abandoned || run->is_muted) {
+        finish(run);
         return;
     }
     drain(run);
@@ -251,7 +252,7 @@ static void on_started(void *context, const struct executor_reply *reply)
 
 static bool on_data(struct exec_run *run, enum exec_stream stream, struct str bytes)
 {
-    if (run->is_abandoned) {
+    if (run->is_abandoned || run->is_muted) {
         return false; /* read and dropped, so that the program does not block until it is dead */
     }
     bool pause = run->events.output(run->events.context, stream, bytes);
@@ -640,6 +641,18 @@ void exec_run_abandon(struct exec_run *run, enum executor_kill_reason reason)
     if (reason != EXECUTOR_KILL_NONE) {
         exec_run_kill(run, reason);
     }
+    close_input(run);
+    exec_run_resume_output(run);
+}
+
+void exec_run_mute(struct exec_run *run, enum executor_kill_reason reason)
+{
+    run->is_muted = true;
+    if (run->has_ended) {
+        finish(run);
+        return;
+    }
+    exec_run_kill(run, reason);
     close_input(run);
     exec_run_resume_output(run);
 }

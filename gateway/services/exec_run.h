@@ -69,6 +69,10 @@ void exec_run_terminate(struct exec_run *run, uint32_t wall_limit_ms);
 /* The owner goes away: no more events; the tree is killed when reason is not KILL_NONE. */
 void exec_run_abandon(struct exec_run *run, enum executor_kill_reason reason);
 
+/* The owner wants nothing more of it but `ended`, which comes when the program is dead, or from
+ * within when it is already: kills the tree and drops the output. */
+void exec_run_mute(struct exec_run *run, enum executor_kill_reason reason);
+
 void exec_run_resume_output(struct exec_run *run);
 
 /* Queues input. True: wait for input_drained. Input for a program that closed its stdin vanishes.

@@ -15,7 +15,7 @@ enum { FACTS_MAX_BYTES = 2048 };
 
 /* A command and its stream; freed when both are over. */
 struct exec_call {
-    struct request *request; /* NULL once it is gone */
+    struct request *request;
     struct gateway *gateway;
     struct exec_run *run; /* NULL before the start and after the end */
     char workspace_uid[37];
@@ -23,6 +23,7 @@ struct exec_call {
         shell; /* as of the workspace; a workspace may be gone before its commands' ends come */
     bool is_reading_paused;
     bool has_stdin;
+    bool is_cancelled; /* the client is gone; the request waits for the program's end */
 };
 
 /* --- resolve --- */
@@ -137,7 +138,7 @@ static bool send_bytes(struct exec_call *call, enum exec_stream stream, struct s
 static bool on_output(void *context, enum exec_stream stream, struct str bytes)
 {
     struct exec_call *call = context;
-    return call->request && !request_is_over(call->request) && send_bytes(call, stream, bytes);
+    return !request_is_over(call->request) && send_bytes(call, stream, bytes);
 }
 
 static void on_writable(struct request *r)
@@ -153,7 +154,7 @@ static void on_writable(struct request *r)
 static void on_input_drained(void *context)
 {
     struct exec_call *call = context;
-    if (call->is_reading_paused && call->request) {
+    if (call->is_reading_paused && !request_is_over(call->request)) {
         call->is_reading_paused = false;
         call_resume_reading(call->request->call);
     }
@@ -204,12 +205,27 @@ static void count_exec(struct exec_call *call, int by)
     }
 }
 
+/* For the audit record and, when there is still somebody to answer, the trailers. */
+static void set_facts(struct request *r, const struct exec_outcome *outcome)
+{
+    struct buf facts;
+    buf_init(&facts, FACTS_MAX_BYTES);
+    exec_outcome_write_json(outcome, &facts);
+    if (!facts.failed) {
+        request_set_outcome(r, buf_str(&facts));
+    }
+    if (!facts.failed && !request_is_over(r)) {
+        call_add_trailer(r->call, "cordium-outcome", str_from(exec_outcome_name(outcome)));
+        call_add_trailer(r->call, "cordium-facts", buf_str(&facts));
+    }
+    buf_free(&facts);
+}
+
 static void report(struct exec_call *call, const struct exec_outcome *outcome)
 {
     struct request *r = call->request;
     Cordium__ExecResponse message = CORDIUM__EXEC_RESPONSE__INIT;
     Cordium__ExecResponse__Exit end = CORDIUM__EXEC_RESPONSE__EXIT__INIT;
-    struct buf facts;
     if (outcome->text[0]) {
         char text[sizeof outcome->text + 16];
         int n = snprintf(text, sizeof text, "cordium: %s\n", outcome->text);
@@ -219,43 +235,46 @@ static void report(struct exec_call *call, const struct exec_outcome *outcome)
     message.type_case = CORDIUM__EXEC_RESPONSE__TYPE_EXIT;
     message.exit = &end;
     (void)request_send(r, &message.base);
-    buf_init(&facts, FACTS_MAX_BYTES);
-    exec_outcome_write_json(outcome, &facts);
-    if (!facts.failed) {
-        request_set_outcome(r, buf_str(&facts));
-        call_add_trailer(r->call, "cordium-outcome", str_from(exec_outcome_name(outcome)));
-        call_add_trailer(r->call, "cordium-facts", buf_str(&facts));
-    }
-    buf_free(&facts);
+    set_facts(r, outcome);
     request_finish(r);
 }
 
 static void on_ended(void *context, const struct exec_outcome *outcome)
 {
     struct exec_call *call = context;
+    struct request *r = call->request;
     call->run = NULL;
     count_exec(call, -1);
-    if (!call->request) {
+    if (call->is_cancelled) {
+        set_facts(r, outcome);
+        r->state = NULL;
         free(call);
-        return;
-    }
-    if (!request_is_over(call->request)) {
+        request_end_late(r);
+    } else if (!request_is_over(r)) {
         report(call, outcome);
     }
 }
 
-/* The client is gone, or has its answer. A command that still runs ends with it. */
+/* The client is gone. Its command ends too, and then there is something to tell of it. */
+static bool on_cancel(struct request *r)
+{
+    struct exec_call *call = r->state;
+    if (!call->run) {
+        return false;
+    }
+    call->is_cancelled = true;
+    exec_run_mute(call->run, r->end_status == STATUS_DEADLINE_EXCEEDED ? EXECUTOR_KILL_DEADLINE
+                                                                       : EXECUTOR_KILL_CANCELLED);
+    return true;
+}
+
 static void on_gone(struct request *r)
 {
     struct exec_call *call = r->state;
-    r->state = NULL;
-    if (call->run) {
-        exec_run_abandon(call->run, r->end_status == STATUS_DEADLINE_EXCEEDED
-                                        ? EXECUTOR_KILL_DEADLINE
-                                        : EXECUTOR_KILL_CANCELLED);
-        count_exec(call, -1);
+    if (call && !call->is_cancelled) {
+        r->state = NULL;
+        free(call);
     }
-    free(call);
 }
 
 /* --- start --- */
@@ -351,5 +370,6 @@ void exec_handle(struct request *r)
     r->on_message = on_message;
     r->on_half_close = on_half_close;
     r->on_writable = on_writable;
+    r->on_cancel = on_cancel;
     r->on_gone = on_gone;
 }

@@ -81,6 +81,29 @@ static char *detail_of(const struct oneshot *o, struct arena *arena)
                         more);
 }
 
+#define SET_USAGE(u, NAME, member, value)                                                          \
+    do {                                                                                           \
+        (u)->has_##member##_case = EXT__RUN_USAGE__HAS_##NAME##_##NAME;                            \
+        (u)->member = (value);                                                                     \
+    } while (0)
+
+/* What the kernel cannot tell stays unset. */
+static void add_known_usage(const struct executor_run_exit *e, Ext__RunUsage *u)
+{
+    if (e->has_memory_peak) {
+        SET_USAGE(u, MEMORY_PEAK_BYTES, memory_peak_bytes, e->memory_peak_bytes);
+    }
+    if (e->has_pids_peak) {
+        SET_USAGE(u, PIDS_PEAK, pids_peak, e->pids_peak);
+    }
+    if (e->has_io) {
+        SET_USAGE(u, IO_READ_BYTES, io_read_bytes, e->io_read_bytes);
+        SET_USAGE(u, IO_WRITE_BYTES, io_write_bytes, e->io_write_bytes);
+        SET_USAGE(u, IO_READS, io_reads, e->io_reads);
+        SET_USAGE(u, IO_WRITES, io_writes, e->io_writes);
+    }
+}
+
 static int add_outcome(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
 {
     const struct exec_outcome *outcome = &o->outcome;
@@ -110,7 +133,7 @@ static int add_outcome(const struct oneshot *o, Ext__RunResult *r, struct arena 
         r->usage->cpu_ms = (e->cpu_user_us + e->cpu_system_us) / 1000;
         r->usage->cpu_user_us = e->cpu_user_us;
         r->usage->cpu_system_us = e->cpu_system_us;
-        r->usage->memory_peak_bytes = e->memory_peak_bytes;
+        add_known_usage(e, r->usage);
     }
     return r->facts->killed_by ? 0 : -STATUS_RESOURCE_EXHAUSTED;
 }
@@ -326,6 +349,29 @@ static void write_limits(struct json_out *j, const Ext__RunResult *result)
     }
 }
 
+static void write_usage(const Ext__RunUsage *u, struct json_out *j)
+{
+    json_key(j, "usage");
+    json_begin_object(j);
+    json_member_int(j, "cpuUserUs", (int64_t)u->cpu_user_us);
+    json_member_int(j, "cpuSystemUs", (int64_t)u->cpu_system_us);
+    json_member_int(j, "wallMs", (int64_t)u->wall_ms);
+    json_member_int(j, "diskBytes", (int64_t)u->disk_bytes);
+    if (u->has_memory_peak_bytes_case) {
+        json_member_int(j, "memoryPeakBytes", (int64_t)u->memory_peak_bytes);
+    }
+    if (u->has_pids_peak_case) {
+        json_member_int(j, "pidsPeak", (int64_t)u->pids_peak);
+    }
+    if (u->has_io_read_bytes_case) {
+        json_member_int(j, "ioReadBytes", (int64_t)u->io_read_bytes);
+        json_member_int(j, "ioWriteBytes", (int64_t)u->io_write_bytes);
+        json_member_int(j, "ioReads", (int64_t)u->io_reads);
+        json_member_int(j, "ioWrites", (int64_t)u->io_writes);
+    }
+    json_end_object(j);
+}
+
 void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
 {
     struct json_out j = json_out_to(out);
@@ -351,14 +397,7 @@ void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
     }
     write_limits(&j, result);
     if (result->usage) {
-        json_key(&j, "usage");
-        json_begin_object(&j);
-        json_member_int(&j, "cpuUserUs", (int64_t)result->usage->cpu_user_us);
-        json_member_int(&j, "cpuSystemUs", (int64_t)result->usage->cpu_system_us);
-        json_member_int(&j, "memoryPeakBytes", (int64_t)result->usage->memory_peak_bytes);
-        json_member_int(&j, "wallMs", (int64_t)result->usage->wall_ms);
-        json_member_int(&j, "diskBytes", (int64_t)result->usage->disk_bytes);
-        json_end_object(&j);
+        write_usage(result->usage, &j);
     }
     json_end_object(&j);
 }

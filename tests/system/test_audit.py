@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 
 import fixture
 from harness import eventually, main, test
@@ -63,6 +64,30 @@ def no_secret_appears_anywhere(platform):
             text = file.read().decode(errors="replace")
         for secret in [*sentinels, access, token, platform.env["OCTELIUM_AUTH_TOKEN"]]:
             assert secret not in text, f"{name} holds a secret that begins with {secret[:12]}"
+
+
+@test
+def what_became_of_a_cancelled_command_is_in_its_end_line(platform):
+    """Whether its output flows, waits for a client that does not read, or is not there at all."""
+    token = fixture.ensure(platform)["worker"]
+    with platform.sdk(token) as client:
+        workspace = client.workspaces.run(template=fixture.BOX, ephemeral=True, timeout=60)
+        for command in ("sleep 300", "yes", "while :; do :; done & sleep 300"):
+            before = len(platform.audit_lines())
+            session = workspace.exec_stream(command, timeout=60)
+            session.ready()
+            time.sleep(0.3)
+            session.close()
+
+            def ends():
+                lines = [line.get("cordium", {}) for line in platform.audit_lines()[before:]]
+                return [line for line in lines if line.get("event") == "END" and line.get("end") == "CANCELLED"]
+
+            assert eventually(ends), (command, platform.audit_lines()[before:])
+            (end,) = ends()
+            assert end["outcome"]["outcome"] == "cancelled" and end["code"] == "CANCELLED", end
+            assert end["outcome"]["usage"]["wallUs"] >= 300000 and end["peer"], end
+        workspace.delete()
 
 
 if __name__ == "__main__":

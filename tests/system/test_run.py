@@ -126,6 +126,20 @@ def usage_counts_the_whole_tree(platform):
 
 
 @test
+def usage_tells_the_peak_of_processes_and_the_block_io(platform):
+    command = "for i in 1 2 3 4 5 6; do sleep 0.3 & done; dd if=/dev/urandom of=x bs=1M count=4 conv=fsync; wait"
+    usage = run(platform, command=command)["usage"]
+    release = tuple(int(n) for n in os.uname().release.split(".")[:2])
+    assert "pidsPeak" in usage or release < (6, 11), usage
+    assert 7 <= int(usage.get("pidsPeak", 7)) <= 9, usage
+    # Unset, not 0, where the kernel has no controller that tells.
+    if "ioWriteBytes" in usage:
+        assert 4 << 20 <= int(usage["ioWriteBytes"]) < 8 << 20 and int(usage["ioWrites"]) > 0, usage
+    else:
+        assert not {"ioReadBytes", "ioReads", "ioWrites"} & set(usage), usage
+
+
+@test
 def nothing_of_a_run_outlives_its_answer(platform):
     began = time.monotonic()
     result = run(platform, command="sleep 30 & setsid sleep 30 & (setsid sh -c 'sleep 30' &) ; echo done")

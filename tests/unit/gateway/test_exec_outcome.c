@@ -201,8 +201,16 @@ END_TEST
 
 START_TEST(facts_stand_beside_the_outcome)
 {
-    const struct executor_run_exit event = {
-        .wait_status = EXIT(1), .oom_kills = 2, .pids_denied = 5, .memory_peak_bytes = 4096};
+    const struct executor_run_exit event = {.wait_status = EXIT(1),
+                                            .oom_kills = 2,
+                                            .pids_denied = 5,
+                                            .has_memory_peak = true,
+                                            .memory_peak_bytes = 4096,
+                                            .has_pids_peak = true,
+                                            .pids_peak = 7,
+                                            .has_io = true,
+                                            .io_write_bytes = 8192,
+                                            .io_writes = 2};
     const struct exec_asked asked = {.cwd = "/", .program = "prog"};
     struct exec_outcome outcome = {0};
     struct buf json;
@@ -214,6 +222,28 @@ START_TEST(facts_stand_beside_the_outcome)
     ck_assert(strstr((const char *)json.ptr, "\"oomKills\":2"));
     ck_assert(strstr((const char *)json.ptr, "\"pidsDenied\":5"));
     ck_assert(strstr((const char *)json.ptr, "\"memoryPeakBytes\":4096"));
+    ck_assert(strstr((const char *)json.ptr, "\"pidsPeak\":7"));
+    ck_assert(strstr((const char *)json.ptr, "\"ioReadBytes\":0"));
+    ck_assert(strstr((const char *)json.ptr, "\"ioWriteBytes\":8192"));
+    ck_assert(strstr((const char *)json.ptr, "\"ioWrites\":2"));
+    buf_free(&json);
+}
+END_TEST
+
+START_TEST(what_the_kernel_cannot_tell_is_absent_and_not_zero)
+{
+    const struct executor_run_exit event = {.wait_status = EXIT(0)};
+    const struct exec_asked asked = {.cwd = "/", .program = "prog"};
+    struct exec_outcome outcome = {0};
+    struct buf json;
+    buf_init(&json, 4096);
+    exec_outcome_judge(&event, &asked, &outcome);
+    exec_outcome_write_json(&outcome, &json);
+    buf_add_u8(&json, 0);
+    ck_assert(strstr((const char *)json.ptr, "\"cpuUserUs\":0"));
+    ck_assert(!strstr((const char *)json.ptr, "memoryPeakBytes"));
+    ck_assert(!strstr((const char *)json.ptr, "pidsPeak"));
+    ck_assert(!strstr((const char *)json.ptr, "ioReadBytes"));
     buf_free(&json);
 }
 END_TEST
@@ -225,6 +255,7 @@ Suite *suite_exec_outcome(void)
     tcase_add_test(tc, outcome_follows_from_kernel_facts);
     tcase_add_test(tc, who_heard_of_the_limit_is_timed_out_whatever_the_clocks_say);
     tcase_add_test(tc, facts_stand_beside_the_outcome);
+    tcase_add_test(tc, what_the_kernel_cannot_tell_is_absent_and_not_zero);
     suite_add_tcase(suite, tc);
     return suite;
 }
