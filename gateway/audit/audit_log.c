@@ -42,16 +42,20 @@ struct group {
     struct waiter *waiters;
     size_t waiter_count;
     size_t waiter_room;
-    struct chain end; /* after its last line */
+    struct chain end;  /* after its last line */
+    uint64_t first_ns; /* when its first line came; 0 while it is empty */
 };
 
 struct audit_log {
     uv_loop_t *loop;
     int fd;
     char *path;
-    struct group filling; /* changed by the loop's thread only */
-    struct group writing; /* read by the worker while is_busy */
-    struct chain written; /* what the file ends with */
+    struct group filling;      /* changed by the loop's thread only */
+    struct group writing;      /* read by the worker while is_busy */
+    struct chain written;      /* what the file ends with */
+    uint64_t durable_sequence; /* of the last line that fdatasync has seen */
+    uint64_t unsynced_ns;      /* when the first line after it was accepted */
+    struct audit_observer observer;
     int64_t written_bytes;
     uv_work_t work;
     uv_timer_t sync_timer; /* runs while is_unsynced */
@@ -121,6 +125,7 @@ static bool group_add_line(struct group *g, struct str record)
     }
     hash_line(g->lines.ptr + start, g->lines.len - start - 1, g->end.hash);
     g->end.sequence = sequence;
+    g->first_ns = start == 0 ? uv_hrtime() : g->first_ns;
     return true;
 }
 
@@ -198,6 +203,7 @@ static void take_group(struct audit_log *log)
     struct group empty = log->writing;
     log->writing = log->filling;
     buf_clear(&empty.lines);
+    empty.first_ns = 0;
     empty.waiter_count = 0;
     empty.end = log->writing.end;
     log->filling = empty;
@@ -291,6 +297,22 @@ static void report_failure(struct audit_log *log)
               log->is_broken ? " and the gateway was restarted" : "");
 }
 
+static void observe(struct audit_log *log, const struct group *done, bool is_synced)
+{
+    if (log->observer.written && done->lines.len > 0) {
+        log->observer.written(log->observer.arg, buf_str(&done->lines));
+    }
+    if (is_synced) {
+        log->durable_sequence = log->written.sequence;
+        log->unsynced_ns = 0;
+        if (log->observer.durable) {
+            log->observer.durable(log->observer.arg);
+        }
+    } else if (log->unsynced_ns == 0) {
+        log->unsynced_ns = done->first_ns;
+    }
+}
+
 static void after_group(uv_work_t *work, int status)
 {
     struct audit_log *log = work->data;
@@ -301,6 +323,7 @@ static void after_group(uv_work_t *work, int status)
         log->written = done.end;
         log->written_bytes += (int64_t)done.lines.len;
         plan_sync(log, log->is_sync_wanted);
+        observe(log, &done, log->is_sync_wanted);
         notify(&done, 0);
     } else {
         /* The lines that came meanwhile build on the lost ones: they fail with them. */
@@ -314,6 +337,7 @@ static void after_group(uv_work_t *work, int status)
         group_free(&lost);
     }
     buf_clear(&done.lines);
+    done.first_ns = 0;
     log->writing = done;
     log->is_busy = false;
     go_on(log);
@@ -347,6 +371,21 @@ int audit_log_append(struct audit_log *log, const struct buf *record,
 uint64_t audit_log_sequence(const struct audit_log *log)
 {
     return log->filling.end.sequence;
+}
+
+void audit_log_set_observer(struct audit_log *log, const struct audit_observer *observer)
+{
+    log->observer = *observer;
+}
+
+struct audit_lag audit_log_lag(const struct audit_log *log)
+{
+    const uint64_t since_ns[] = {log->unsynced_ns, log->writing.first_ns, log->filling.first_ns};
+    struct audit_lag lag = {.lines = log->filling.end.sequence - log->durable_sequence};
+    for (size_t i = 0; lag.oldest_ns == 0 && i < sizeof since_ns / sizeof since_ns[0]; i++) {
+        lag.oldest_ns = lag.lines > 0 ? since_ns[i] : 0;
+    }
+    return lag;
 }
 
 void audit_log_close(struct audit_log *log)
@@ -526,6 +565,7 @@ int audit_log_open(struct uv_loop_s *loop, const char *dir, struct audit_log **r
     log->prepare.data = log;
     log->open_handles = 2;
     log->filling.end = log->written;
+    log->durable_sequence = log->written.sequence;
     if (is_torn) {
         append_gap(log);
     }

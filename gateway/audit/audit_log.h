@@ -5,6 +5,7 @@
 
 #include "policy/base/bytes.h"
 #include "policy/base/status.h"
+#include "policy/base/str.h"
 
 struct uv_loop_s;
 
@@ -44,6 +45,26 @@ int audit_log_append(struct audit_log *log, const struct buf *record,
 
 /* Sequence number of the newest line that was accepted; 0 in an empty log. */
 uint64_t audit_log_sequence(const struct audit_log *log);
+
+/* Who hears of lines once they are in the file; called from the loop. */
+struct audit_observer {
+    /* Whole lines, each with its newline, in their order; borrowed until it returns. */
+    void (*written)(void *arg, struct str lines);
+    /* All that were written are on the disk. */
+    void (*durable)(void *arg);
+    void *arg;
+};
+
+/* One observer, copied; it must stay until the log is closed and the loop has run. */
+void audit_log_set_observer(struct audit_log *log, const struct audit_observer *observer);
+
+/* Lines that were accepted and are not on the disk, and when the oldest of them was accepted
+ * (uv_hrtime(); 0 when there is none). */
+struct audit_lag {
+    uint64_t lines;
+    uint64_t oldest_ns;
+};
+struct audit_lag audit_log_lag(const struct audit_log *log);
 
 /* No more appends. What is pending is still written by the running loop, and the log is freed when
  * that is done; when nothing is pending, with the loop's next round. NULL is fine. */
