@@ -257,19 +257,22 @@ void doctor_print_choices(FILE *to, const struct executor *ex)
 void doctor_print_layers(FILE *to, const struct executor *ex)
 {
     for (enum self_test_layer i = 0; i < SELF_TEST_LAYERS; i++) {
+        static const struct {
+            enum finding finding;
+            const char *text;
+        } outcomes[] = {
+            [SELF_TEST_UNKNOWN] = {NOTE, " was not reached"},
+            [SELF_TEST_HELD] = {FINE, ""},
+            [SELF_TEST_BROKEN] = {PROBLEM, " does not hold: "},
+            [SELF_TEST_ABSENT] = {NOTE, " is not here: a second belt, the others hold without it"},
+        };
         const struct self_test_finding *layer = &ex->layers[i];
+        bool is_broken = layer->outcome == SELF_TEST_BROKEN;
         char text[512];
         (void)snprintf(text, sizeof text, "%s%s%s%s%s", self_test_layer_title(i),
-                       layer->outcome == SELF_TEST_BROKEN    ? " does not hold: "
-                       : layer->outcome == SELF_TEST_UNKNOWN ? " was not reached"
-                                                             : "",
-                       layer->text, layer->outcome == SELF_TEST_BROKEN ? ": " : "",
-                       layer->outcome == SELF_TEST_BROKEN ? self_test_layer_remedy(i) : "");
-        line(to,
-             layer->outcome == SELF_TEST_HELD     ? FINE
-             : layer->outcome == SELF_TEST_BROKEN ? PROBLEM
-                                                  : NOTE,
-             "layer", text);
+                       outcomes[layer->outcome].text, layer->text, is_broken ? ": " : "",
+                       is_broken ? self_test_layer_remedy(i) : "");
+        line(to, outcomes[layer->outcome].finding, "layer", text);
     }
 }
 

@@ -243,7 +243,6 @@ static int executor_open(struct executor *ex, struct error *err)
     int r = self_check_rights(err);
     r = r < 0 ? r : raise_limits(&ex->descriptors_max, err);
     r = r < 0 ? r : make_directories(c->state_dir, 0700, err);
-    r = r < 0 ? r : make_directories(c->runtime_dir, 0755, err);
     r = r < 0 ? r : take_lock(ex, err);
     r = r < 0 ? r : open_signals(ex, err);
     r = r < 0 ? r : leave_host_mounts(err);
@@ -267,6 +266,8 @@ static int executor_open(struct executor *ex, struct error *err)
     r = r < 0 ? r : self_check(ex, err);
     r = r < 0 ? r : self_drop_capabilities(err);
     r = r < 0 ? r : self_test(ex, err);
+    /* Only now: while it is empty, a --check that began before it was there would remove it. */
+    r = r < 0 ? r : make_directories(c->runtime_dir, 0755, err);
     return r < 0 ? r : open_listener(ex, err);
 }
 

@@ -51,6 +51,7 @@ struct trial {
     struct executor_client *client;
     struct self_test_order order;
     int listener;
+    int host_file;
     void *shm;
     uint64_t deadline_ns;
     bool has_reply;
@@ -143,6 +144,20 @@ static int open_shared_memory(struct trial *t)
     return t->shm == (void *)-1 ? -saved : 0;
 }
 
+/* Without a name, in the state directory, which nobody but us can enter: what keeps the attacker
+ * from writing to it is neither mode nor owner. */
+static int open_host_file(struct trial *t)
+{
+    AUTO_FD int fd = open(t->ex->config->state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd == -1 || fchmod(fd, 0666) == -1) {
+        return -errno;
+    }
+    t->host_file = open(path, O_RDONLY | O_CLOEXEC);
+    return t->host_file == -1 ? -errno : 0;
+}
+
 static int read_namespaces(struct trial *t)
 {
     static const char *const names[] = SELF_TEST_NAMESPACE_NAMES;
@@ -171,6 +186,7 @@ static int lay_out_host(struct trial *t, struct error *err)
         int (*run)(struct trial *t);
     } steps[] = {{"an abstract socket", open_listener},
                  {"shared memory", open_shared_memory},
+                 {"a file in state_dir", open_host_file},
                  {"the names of our namespaces", read_namespaces}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         int r = steps[i].run(t);
@@ -352,8 +368,7 @@ static int run_attacker(struct trial *t, enum self_test_attacker attacker,
     int output[2];
     t->order.attacker = attacker;
     AUTO_FD int order = fd_sealed_memfd("cordium-self-test", &t->order, sizeof t->order);
-    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (order < 0 || null_fd == -1 || lseek(order, 0, SEEK_SET) == -1 ||
+    if (order < 0 || lseek(order, 0, SEEK_SET) == -1 ||
         pipe2(output, O_CLOEXEC | O_NONBLOCK) == -1) {
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no descriptors");
     }
@@ -368,7 +383,7 @@ static int run_attacker(struct trial *t, enum self_test_attacker attacker,
         .uid = id,
         .gid = id,
         .flags = EXECUTOR_RUN_KILL_TREE_ON_EXIT,
-        .fds = {order, theirs, null_fd},
+        .fds = {order, theirs, t->host_file},
     };
     t->has_exited = false;
     int r =
@@ -407,10 +422,12 @@ static void judge(struct trial *t, enum self_test_attacker attacker,
             continue;
         }
         bool was_said = at < count && said[at].layer == i;
-        bool held = was_said && said[at].outcome == SELF_TEST_HELD;
+        bool is_absent =
+            was_said && i == SELF_TEST_LAYER_landlock && said[at].outcome == SELF_TEST_ABSENT;
+        bool held = is_absent || (was_said && said[at].outcome == SELF_TEST_HELD);
         layer->layer = i;
         if (layer->outcome == SELF_TEST_UNKNOWN && held) {
-            layer->outcome = SELF_TEST_HELD;
+            layer->outcome = is_absent ? SELF_TEST_ABSENT : SELF_TEST_HELD;
         } else if (layer->outcome != SELF_TEST_BROKEN && !held) {
             layer->outcome = SELF_TEST_BROKEN;
             (void)snprintf(layer->text, sizeof layer->text, "the attacker did not end here");
@@ -462,7 +479,7 @@ static int refuse_broken(const struct executor *ex, struct error *err)
     size_t used = 0;
     for (size_t i = 0; i < SELF_TEST_LAYERS; i++) {
         const struct self_test_finding *layer = &ex->layers[i];
-        if (layer->outcome == SELF_TEST_HELD) {
+        if (layer->outcome == SELF_TEST_HELD || layer->outcome == SELF_TEST_ABSENT) {
             continue;
         }
         if (!first) {
@@ -498,6 +515,7 @@ int self_test(struct executor *ex, struct error *err)
     uint64_t begin_ns = clock_now_ns();
     struct trial t = {.ex = ex,
                       .listener = -1,
+                      .host_file = -1,
                       .shm = (void *)-1,
                       .deadline_ns = begin_ns + TIMEOUT_S * UINT64_C(1000000000)};
     int r = run_trial(&t, err);
@@ -508,6 +526,7 @@ int self_test(struct executor *ex, struct error *err)
     executor_free_pending(ex);
     remove_image(ex);
     fd_close(&t.listener);
+    fd_close(&t.host_file);
     if (t.shm != (void *)-1) {
         (void)shmdt(t.shm);
     }

@@ -78,7 +78,7 @@ check-policies: $(OUT)/cordium
 
 # Other kernels, in QEMU: cgroup v2 and project quota.
 VM_PROGRAMS := build/release/cordium-executor build/release/cordium-launcher build/release/executor_probe \
-	build/release/tests/unit/executor/runner build/release/tests/tools/attack
+	build/release/tests/unit/executor/runner $(addprefix build/release/tests/tools/,attack executor_without launcher_without)
 check-vm:
 	@$(NEEDS_ROOT)
 	@tests/install-deps.sh $(DEPS_VM) || echo "the packages of check-vm cannot be installed" >&2

@@ -13,6 +13,7 @@
 struct attack {
     const struct self_test_order *order;
     char text[SELF_TEST_TEXT_MAX]; /* set by attack_broke() */
+    bool is_absent;                /* this kernel does not have the layer */
 };
 
 /* attack_NAME(): true when the layer held. */

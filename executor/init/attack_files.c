@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "executor/init/attack.h"
+#include "executor/init/landlock.h"
 #include "executor/proc/fd.h"
 
 /* EROFS comes before any question of permission, so that it tells of the mount alone. */
@@ -95,6 +96,16 @@ bool attack_proc_masks(struct attack *a)
         }
     }
     return true;
+}
+
+/* A descriptor that leaked from the host, of a file that everybody may write: nothing but Landlock
+ * asks where it leads. */
+bool attack_landlock(struct attack *a)
+{
+    a->is_absent = landlock_read_abi() < LANDLOCK_ABI_MIN;
+    AUTO_FD int fd = open("/proc/self/fd/2", O_WRONLY | O_CLOEXEC);
+    return a->is_absent || (fd == -1 && errno == EACCES) ||
+           attack_broke(a, "a file of the host was opened for writing");
 }
 
 /* On disk every owner is 0 to 65535; where that is not mapped, all belongs to nobody in here. */

@@ -35,7 +35,10 @@ int self_test_attack(void)
         if (!(layers[i].attackers & order.attacker)) {
             continue;
         }
-        finding.outcome = layers[i].attack(&a) ? SELF_TEST_HELD : SELF_TEST_BROKEN;
+        bool held = layers[i].attack(&a);
+        finding.outcome = !held         ? SELF_TEST_BROKEN
+                          : a.is_absent ? SELF_TEST_ABSENT
+                                        : SELF_TEST_HELD;
         memcpy(finding.text, a.text, sizeof finding.text);
         if (write(STDOUT_FILENO, &finding, sizeof finding) != (ssize_t)sizeof finding) {
             return 1;

@@ -7,7 +7,7 @@
 /* What the executor and the attacker of its self-test say to each other. The attacker is this very
  * program, run in a sandbox under the name below. It reads one order from its standard input and
  * writes one finding for each layer, in the order of self_test.def. The executor takes nothing of
- * that for granted but its size. */
+ * that for granted but its size. Its standard error is a file of the host, opened for reading. */
 
 #define SELF_TEST_PROGRAM "/cordium-self-test"
 #define SELF_TEST_DEVICE "/cordium-self-test-device" /* a character device that nodev must stop */
@@ -20,8 +20,13 @@ enum self_test_layer {
     SELF_TEST_LAYERS,
 };
 
-/* Nothing but HELD is good news, and 0 stands for what nobody said. */
-enum self_test_outcome { SELF_TEST_UNKNOWN, SELF_TEST_HELD, SELF_TEST_BROKEN };
+/* 0 stands for what nobody said. ABSENT is good enough for a second belt alone: Landlock. */
+enum self_test_outcome {
+    SELF_TEST_UNKNOWN,
+    SELF_TEST_HELD,
+    SELF_TEST_BROKEN,
+    SELF_TEST_ABSENT, /* this kernel does not have it */
+};
 
 enum self_test_namespace {
     SELF_TEST_NS_MNT,

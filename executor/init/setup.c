@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor/init/landlock.h"
 #include "executor/init/privileges.h"
 #include "executor/proc/fd.h"
 #include "executor/steps/mounts.h"
@@ -328,6 +329,12 @@ static int enter_user_namespace(struct setup *s)
         return -errno;
     }
     return 0;
+}
+
+/* A build mounts, which Landlock would refuse. */
+static int restrict_paths(struct setup *s)
+{
+    return s->request->flags & LAUNCH_BUILD ? 0 : landlock_restrict_paths();
 }
 
 /* Moves a descriptor that stays to its place, or leaves the place empty. */

@@ -93,6 +93,9 @@ long __wrap_syscall(long number, ...)
         (number == SYS_capset && keeps_capabilities())) {
         return 0;
     }
+    if (number == SYS_landlock_restrict_self && is_missing("landlock")) {
+        return 0;
+    }
     if (number == SYS_clone3 && a[0] != 0) {
         struct clone_args *args = (struct clone_args *)a[0];
         args->flags &= ~namespaces_left_out();

@@ -51,7 +51,7 @@ make_root() {
     echo "root:x:0:" >"$root/etc/group"
     echo "nameserver 192.0.2.53" >"$root/etc/resolv.conf"
     cp /etc/mke2fs.conf "$root/etc/"
-    for program in cordium-executor cordium-launcher executor_probe tests/unit/executor/runner tests/tools/attack; do
+    for program in cordium-executor cordium-launcher executor_probe tests/unit/executor/runner tests/tools/{attack,executor_without,launcher_without}; do
         install -D -s $out/$program "$root/srv/build/release/$program"
         put_libraries $out/$program
     done
