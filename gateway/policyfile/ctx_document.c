@@ -120,7 +120,7 @@ static int any_scalar(const struct tree_node *node, struct policy_value *ret)
     double number;
     *ret = node->type == TREE_NULL ? policy_null() : policy_string(node->text);
     if (node->type == TREE_BOOL) {
-        *ret = policy_bool(str_is(node->text, "true"));
+        *ret = policy_bool(tree_is_true(node));
     } else if (node->type == TREE_NUMBER && read_number(node->text, &number)) {
         *ret = policy_double(number);
     }
@@ -132,7 +132,7 @@ static int bool_value(const struct tree_node *node, struct policy_value *ret, st
     if (node->type != TREE_BOOL) {
         return fail(node, err, "must be true or false");
     }
-    *ret = policy_bool(str_is(node->text, "true"));
+    *ret = policy_bool(tree_is_true(node));
     return 0;
 }
 

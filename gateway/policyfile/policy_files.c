@@ -129,12 +129,33 @@ static bool add_policy(struct policy_files *files, const struct written_policy *
     return true;
 }
 
+/* Attributes have no schema that says what `no` or 010 is. */
+static void tell_scalars(struct policy_files *files, const struct policy_document *document,
+                         const struct tree_node *node)
+{
+    struct yaml_trap trap = yaml_trap_scalar(node);
+    if (trap.code) {
+        struct diagnostic d = {.severity = POLICY_SEVERITY_WARNING,
+                               .code = trap.code,
+                               .text = trap.text,
+                               .remedy = trap.remedy};
+        policy_files_tell(files, document, node, 0, node->text.len, &d);
+    }
+    for (const struct tree_node *n = node->first; n; n = n->next) {
+        tell_scalars(files, document, n);
+    }
+}
+
 static void convert_policy(struct policy_files *files, const struct policy_document *document,
                            const struct written_policy *written, const Meta__Metadata *metadata,
                            const Core__Policy__Spec *spec)
 {
     struct policy_source source;
     struct error err = {0};
+    const struct tree_node *attrs = tree_member(written->spec, "attrs");
+    if (attrs) {
+        tell_scalars(files, document, attrs);
+    }
     int rc =
         policy_source_of(written->name, metadata, spec, files->arena, files->arena, &source, &err);
     if (rc == 0 && !add_policy(files, written, &source)) {
@@ -192,15 +213,20 @@ static enum store_kind kind_of(struct policy_files *files, const struct policy_d
     bool is_policy = tree_member(spec, "rules") || tree_member(authorization, "policies") ||
                      tree_member(authorization, "inlinePolicies");
     /* Files for other commands: `create -f` takes a spec without a kind. */
-    bool is_other = (version.len > 0 && !is_core) || str_is(kind, "PolicyTest") ||
+    bool is_foreign = version.len > 0 && !is_core && !str_starts_with(version, STR("core/"));
+    bool is_other = is_foreign || str_is(kind, "PolicyTest") ||
                     store_kind_from(STR("cordium/v1"), kind) || (!node && !is_policy);
     if (!is_other) {
         struct diagnostic d = {
             .severity = POLICY_SEVERITY_ERROR,
             .code = "kind-unknown",
-            .text = kind.len == 0 ? "the document has no kind" : "apply takes no such kind",
-            .remedy = "write kind: Policy, Group, User, Credential or ClusterConfig"};
-        policy_files_tell(files, document, node ? node : document->tree, 0, 0, &d);
+            .text = !is_core        ? "apply takes no such version"
+                    : kind.len == 0 ? "the document has no kind"
+                                    : "apply takes no such kind",
+            .remedy = !is_core ? "write apiVersion: core/v1"
+                               : "write kind: Policy, Group, User, Credential or ClusterConfig"};
+        const struct tree_node *place = is_core ? node : tree_member(document->tree, "apiVersion");
+        policy_files_tell(files, document, place ? place : document->tree, 0, 0, &d);
     }
     return 0;
 }
@@ -214,16 +240,49 @@ static const char *name_of(const ProtobufCMessage *message)
     return metadata ? metadata->name : "";
 }
 
+/* The scalar at a place, which the codec's error names; NULL: there is none. */
+static const struct tree_node *scalar_at(const struct tree_node *node, uint32_t line,
+                                         uint32_t column)
+{
+    if (node->line == line && node->column == column && !node->first) {
+        return node;
+    }
+    for (const struct tree_node *n = node->first; n; n = n->next) {
+        const struct tree_node *found = scalar_at(n, line, column);
+        if (found) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+static void tell_invalid(struct policy_files *files, const struct policy_document *document,
+                         const struct error *err)
+{
+    const struct tree_node *scalar = scalar_at(document->tree, err->line, err->column);
+    struct yaml_trap trap = scalar ? yaml_trap_scalar(scalar) : (struct yaml_trap){0};
+    tell_error(files, document->file, document->lines, err, "document-invalid", err->text,
+               trap.code ? trap.remedy : "");
+}
+
 static void read_document(struct policy_files *files, struct policy_document *document)
 {
     struct error err = {0};
-    document->kind = document->tree->type == TREE_MAP ? kind_of(files, document) : 0;
+    if (document->tree->type != TREE_MAP) {
+        struct diagnostic d = {.severity = POLICY_SEVERITY_ERROR,
+                               .code = "kind-unknown",
+                               .text = "a document must be an object with a kind",
+                               .remedy = "write kind: Policy, metadata: and spec:"};
+        policy_files_tell(files, document, document->tree, 0, 0, &d);
+        return;
+    }
+    document->kind = kind_of(files, document);
     if (!document->kind) {
         return;
     }
     if (codec_decode_tree(store_kind_info(document->kind)->descriptor, document->tree, CODEC_STRICT,
                           files->arena, &document->message, &err)) {
-        tell_error(files, document->file, document->lines, &err, "document-invalid", err.text, "");
+        tell_invalid(files, document, &err);
         return;
     }
     document->name = name_of(document->message);
@@ -266,6 +325,8 @@ void policy_files_add(struct policy_files *files, const char *path, struct str t
     }
     if (rc) {
         struct yaml_trap trap = yaml_trap_of(lines, &err);
+        err.line = trap.line ? trap.line : err.line;
+        err.column = trap.line ? trap.column : err.column;
         tell_error(files, path, lines, &err, trap.code, trap.text ? trap.text : err.text,
                    trap.remedy);
     }

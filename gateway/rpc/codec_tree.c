@@ -140,7 +140,7 @@ static int read_bool(struct decode *d, const struct place *place, const struct t
     if (node->type != TREE_BOOL) {
         return fail_expected(d, place, node, "true or false");
     }
-    *ret = str_is(node->text, "true");
+    *ret = tree_is_true(node);
     return 0;
 }
 
@@ -382,6 +382,12 @@ static int fail_unknown(struct decode *d, const struct place *place,
 }
 
 /* One member of an object. seen has a bit per field. */
+static const char *json_name_of(const struct schema_message *schema,
+                                const ProtobufCFieldDescriptor *f)
+{
+    return schema->fields[f - schema->descriptor->fields].json_name;
+}
+
 static int read_member(struct decode *d, const struct place *up,
                        const struct schema_message *schema, const struct tree_node *node,
                        ProtobufCMessage *m, uint64_t *seen)
@@ -394,7 +400,7 @@ static int read_member(struct decode *d, const struct place *up,
     const struct schema_field *field = &schema->fields[i];
     const struct place place = {.up = up, .name = node->key, .depth = up->depth};
     if (i < 64 && (*seen & (uint64_t)1 << i)) {
-        return fail(d, &place, node, "the field '%s' is given under two names", f->name);
+        return fail(d, &place, node, "the field '%s' is given under two names", field->json_name);
     }
     *seen |= i < 64 ? (uint64_t)1 << i : 0;
     if (node->type == TREE_NULL && !(field->message && field->message->kind == SCHEMA_VALUE)) {
@@ -411,8 +417,8 @@ static int read_member(struct decode *d, const struct place *up,
         const ProtobufCFieldDescriptor *other =
             protobuf_c_message_descriptor_get_field(schema->descriptor, *field_case(m, f));
         if (other) {
-            return fail(d, &place, node, "only one of '%s' and '%s' may be set", other->name,
-                        f->name);
+            return fail(d, &place, node, "only one of '%s' and '%s' may be set",
+                        json_name_of(schema, other), field->json_name);
         }
         *field_case(m, f) = f->id;
     }

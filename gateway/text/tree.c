@@ -84,6 +84,12 @@ static size_t digits_skip(struct str text, size_t at)
     return at;
 }
 
+bool tree_is_true(const struct tree_node *node)
+{
+    /* "true", and in YAML also "True" and "TRUE". */
+    return node->type == TREE_BOOL && node->text.len == 4;
+}
+
 bool tree_text_is_number(struct str text)
 {
     size_t at = text.len > 0 && text.ptr[0] == '-' ? 1 : 0;

@@ -36,6 +36,9 @@ struct tree_node {
 /* The member of that name, or NULL; also for a NULL or other node. */
 const struct tree_node *tree_member(const struct tree_node *map, const char *key);
 
+/* What a TREE_BOOL says. */
+bool tree_is_true(const struct tree_node *node);
+
 /* "a list", for error texts. */
 const char *tree_type_name(enum tree_type type);
 

@@ -7,11 +7,13 @@
 
 struct yaml_stream {
     yaml_parser_t parser;
+    struct str text; /* borrowed; without a byte order mark */
     bool is_over;
 };
 
 struct reader {
     yaml_parser_t *parser;
+    struct str text;
     struct arena *arena;
     struct error *err;
 };
@@ -30,6 +32,47 @@ static int fail_memory(struct reader *r)
     return error_set(r->err, STATUS_RESOURCE_EXHAUSTED, "the YAML text is too large");
 }
 
+/* The bytes at `offset` are none that YAML takes. */
+static int fail_bytes(struct str text, size_t offset, struct error *err)
+{
+    uint32_t line = 1;
+    uint32_t column = 1;
+    uint32_t point;
+    unsigned byte = offset < text.len ? (unsigned char)text.ptr[offset] : 0;
+    for (size_t i = 0; i < offset && i < text.len; i++) {
+        bool begins_point = ((unsigned char)text.ptr[i] & 0xC0) != 0x80;
+        line += text.ptr[i] == '\n';
+        column = text.ptr[i] == '\n' ? 1 : column + begins_point;
+    }
+    if (byte == 0) {
+        return error_set_at(err, STATUS_INVALID_ARGUMENT, line, column,
+                            "YAML: a NUL character, which is not allowed");
+    }
+    if (utf8_decode(str_make(text.ptr + offset, text.len - offset), &point) == 0) {
+        return error_set_at(err, STATUS_INVALID_ARGUMENT, line, column,
+                            "YAML: the byte 0x%02x is not UTF-8; save the file in UTF-8", byte);
+    }
+    return error_set_at(err, STATUS_INVALID_ARGUMENT, line, column,
+                        "YAML: the control character U+%04X is not allowed; in double quotes "
+                        "write \\x and two digits",
+                        (unsigned)point);
+}
+
+/* Where text stops to be UTF-8 without NUL; its length when it does not. */
+static size_t bad_byte_at(struct str text)
+{
+    size_t at = 0;
+    while (at < text.len && text.ptr[at] != '\0') {
+        uint32_t ignored;
+        size_t len = utf8_decode(str_make(text.ptr + at, text.len - at), &ignored);
+        if (len == 0) {
+            break;
+        }
+        at += len;
+    }
+    return at;
+}
+
 static bool text_names(const char *text, const char *word)
 {
     return text && strstr(text, word);
@@ -41,6 +84,9 @@ static int fail_syntax(struct reader *r)
     const yaml_parser_t *p = r->parser;
     if (p->error == YAML_MEMORY_ERROR) {
         return fail_memory(r);
+    }
+    if (p->error == YAML_READER_ERROR && p->problem_offset < r->text.len) {
+        return fail_bytes(r->text, p->problem_offset, r->err);
     }
     if (text_names(p->context, "tag") || text_names(p->problem, "tag") ||
         text_names(p->context, "anchor") || text_names(p->context, "alias")) {
@@ -93,13 +139,20 @@ static int copy_text(struct reader *r, const yaml_event_t *event, struct str *re
     return 0;
 }
 
+/* YAML 1.2, core schema (10.3.2), but numbers as in JSON. */
 static enum tree_type plain_type(struct str text)
 {
-    if (text.len == 0 || str_is(text, "~") || str_is(text, "null")) {
-        return TREE_NULL;
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
+    static const char *const bools[] = {"true", "True", "TRUE", "false", "False", "FALSE"};
+    for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++) {
+        if (str_is(text, nulls[i])) {
+            return TREE_NULL;
+        }
     }
-    if (str_is(text, "true") || str_is(text, "false")) {
-        return TREE_BOOL;
+    for (size_t i = 0; i < sizeof bools / sizeof bools[0]; i++) {
+        if (str_is(text, bools[i])) {
+            return TREE_BOOL;
+        }
     }
     return tree_text_is_number(text) ? TREE_NUMBER : TREE_STRING;
 }
@@ -233,12 +286,12 @@ static int read_node(struct reader *r, const yaml_event_t *event, unsigned depth
 
 int yaml_stream_open(struct str text, struct yaml_stream **ret, struct error *err)
 {
-    if (!utf8_is_valid(text) || str_has_nul(text)) {
-        return error_set(err, STATUS_INVALID_ARGUMENT,
-                         "YAML: the text is not valid UTF-8, or holds a NUL character");
-    }
     if (str_starts_with(text, STR("\xef\xbb\xbf"))) { /* a byte order mark */
         text = str_make(text.ptr + 3, text.len - 3);
+    }
+    size_t bad = bad_byte_at(text);
+    if (bad < text.len) {
+        return fail_bytes(text, bad, err);
     }
     struct yaml_stream *stream = calloc(1, sizeof(*stream));
     if (!stream || !yaml_parser_initialize(&stream->parser)) {
@@ -248,6 +301,7 @@ int yaml_stream_open(struct str text, struct yaml_stream **ret, struct error *er
     yaml_parser_set_encoding(&stream->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&stream->parser,
                                  (const unsigned char *)(text.len > 0 ? text.ptr : ""), text.len);
+    stream->text = text;
     *ret = stream;
     return 0;
 }
@@ -294,7 +348,7 @@ static int stream_step(struct yaml_stream *stream, struct reader *r, struct tree
 int yaml_stream_next(struct yaml_stream *stream, struct arena *arena, const struct tree_node **ret,
                      struct error *err)
 {
-    struct reader r = {.parser = &stream->parser, .arena = arena, .err = err};
+    struct reader r = {.parser = &stream->parser, .text = stream->text, .arena = arena, .err = err};
     *ret = NULL;
     while (!stream->is_over) {
         struct tree_node *root = NULL;

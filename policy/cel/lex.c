@@ -366,7 +366,12 @@ static struct token lex_punctuation(struct lexer *lx)
     if (rest.ptr[0] >= ' ' && rest.ptr[0] < 127) {
         compile_fail(lx->c, begin, "unexpected character '%c'%s", rest.ptr[0], hint);
     } else {
-        compile_fail(lx->c, begin, "unexpected character outside of a text");
+        uint32_t point = 0;
+        (void)utf8_decode(rest, &point);
+        /* What word processors make of quotes. */
+        bool is_quote = (point >= 0x2018 && point <= 0x201F) || point == 0xAB || point == 0xBB;
+        compile_fail(lx->c, begin, "unexpected character U+%04X outside of a text%s",
+                     (unsigned)point, is_quote ? ": write ' or \"" : "");
     }
     return token_error();
 }

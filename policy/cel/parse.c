@@ -43,7 +43,11 @@ static struct ast *fail_expected(struct parser *p, const char *what)
     }
     struct str seen = str_make(p->c->text.ptr + p->token.begin, p->token.end - p->token.begin);
     seen.len = seen.len > 40 ? 40 : seen.len;
-    return compile_fail(p->c, p->token.begin, "expected %s, found '%.*s'", what, STR_ARG(seen));
+    const char *hint = str_is(seen, "and") || str_is(seen, "AND") ? ": write '&&'"
+                       : str_is(seen, "or") || str_is(seen, "OR") ? ": write '||'"
+                                                                  : "";
+    return compile_fail(p->c, p->token.begin, "expected %s, found '%.*s'%s", what, STR_ARG(seen),
+                        hint);
 }
 
 static struct ast *finish(struct parser *p, struct ast *node, uint32_t begin)

@@ -88,6 +88,30 @@ static const struct check_case yaml_traps[] = {
     {"    - effect: DNY\n", "6:15:1 document-invalid"},
     {"    - efect: DENY\n", "6:7:1 document-invalid"},
     {"    - effect: DENY\n      effect: DENY\n", "7:7:1 yaml-syntax"},
+    {DENY("        matchAny: no\n"), "8:19:1 document-invalid"},
+    {DENY("        matchAny: True\n"), ""},
+    {DENY("        match: |\n        has(ctx.run)\n"), "9:1:1 yaml-block"},
+    {DENY("        match: \"a\x1b\"\n"), "8:18:1 yaml-syntax"},
+    {DENY("        match: \"a\xe9\"\n"), "8:18:1 yaml-syntax"},
+    {DENY("        matchAny: true\n---\njust text\n"), "10:1:1 kind-unknown"},
+    {DENY("        matchAny: true\n---\napiVersion: core/v2\nkind: Policy\n"),
+     "10:13:1 kind-unknown"},
+    {DENY("        match: ctx.user.metadata.name == 'x' and true\n"), "8:46:1 expression-invalid"},
+};
+
+/* Plain values of attributes: those that readers of YAML disagree on are told. */
+static const struct {
+    const char *value;
+    bool is_told;
+} attribute_values[] = {
+    {"no", true},      {"Yes", true},         {"on", true},        {"0777", true},
+    {"-010", true},    {"1_000", true},       {"0x1F", true},      {"0o17", true},
+    {".inf", true},    {".5", true},          {"+1", true},        {"12:30", true},
+    {"1:02:59", true}, {"2001-01-01", true},  {"'no'", false},     {"\"0777\"", false},
+    {"10", false},     {"-1.5e3", false},     {"true", false},     {"null", false},
+    {"norway", false}, {"10.0.0.1", false},   {"1.2.3", false},    {"2001:db8::1", false},
+    {"::1", false},    {"10.0.0.0/8", false}, {"12:99", false},    {"1h", false},
+    {"e3b0c4", false}, {"-", false},          {"2001-1-1", false}, {"a:b", false},
 };
 
 static const struct check_case model[] = {
@@ -198,6 +222,24 @@ END_TEST
 START_TEST(traps_of_yaml_are_named)
 {
     expect_case(&yaml_traps[_i]);
+}
+END_TEST
+
+START_TEST(values_that_readers_of_yaml_disagree_on_are_told)
+{
+    char text[400];
+    (void)snprintf(text, sizeof text,
+                   "kind: Policy\nmetadata:\n  name: case-one\nspec:\n  attrs:\n    x: [%s]\n"
+                   "  rules:\n    - effect: DENY\n      condition:\n"
+                   "        match: ctx.user.metadata.name in attrs.x\n",
+                   attribute_values[_i].value);
+    struct buf got;
+    buf_init(&got, 65536);
+    check_text(text, true, &got);
+    bool is_told = strstr((const char *)got.ptr, "yaml-scalar") != NULL;
+    ck_assert_msg(is_told == attribute_values[_i].is_told, "%s gives \"%s\"",
+                  attribute_values[_i].value, (const char *)got.ptr);
+    buf_free(&got);
 }
 END_TEST
 
@@ -333,6 +375,8 @@ Suite *suite_policy_check(void)
     tcase_set_timeout(t, 30);
     tcase_add_loop_test(t, errors_have_their_place_in_the_yaml_file, 0, COUNT(places_in_yaml));
     tcase_add_loop_test(t, traps_of_yaml_are_named, 0, COUNT(yaml_traps));
+    tcase_add_loop_test(t, values_that_readers_of_yaml_disagree_on_are_told, 0,
+                        COUNT(attribute_values));
     tcase_add_loop_test(t, what_the_model_forbids_is_told_at_its_rule, 0, COUNT(model));
     tcase_add_loop_test(t, doubtful_rules_are_told, 0, COUNT(lint));
     tcase_add_test(t, unused_attributes_are_told_at_their_name);

@@ -23,9 +23,9 @@ START_TEST(plain_scalars_look_like_json_and_keep_their_text)
     } cases[] = {
         {"1", TREE_NUMBER},        {"-1.5e3", TREE_NUMBER},     {"1.10", TREE_NUMBER},
         {"0777", TREE_STRING},     {"0x1F", TREE_STRING},       {"1_000", TREE_STRING},
-        {"true", TREE_BOOL},       {"True", TREE_STRING},       {"yes", TREE_STRING},
+        {"true", TREE_BOOL},       {"True", TREE_BOOL},         {"yes", TREE_STRING},
         {"no", TREE_STRING},       {"on", TREE_STRING},         {"null", TREE_NULL},
-        {"~", TREE_NULL},          {"Null", TREE_STRING},       {"'1'", TREE_STRING},
+        {"~", TREE_NULL},          {"Null", TREE_NULL},         {"'1'", TREE_STRING},
         {"\"true\"", TREE_STRING}, {"2026-01-01", TREE_STRING},
     };
     struct arena a;
