@@ -21,7 +21,7 @@ $(API_STAMP): $(API_PROTOS) $(PBGEN)
 	@echo PROTOC gateway/api
 	@protoc -Igateway -I$(PROTO_INCLUDE) --include_imports --descriptor_set_out=$(@D)/api.pb \
 		$(API_PROTOS) google/protobuf/duration.proto
-	@$(PBGEN) $(@D)/api.pb $(@D)/rewritten.pb $(@D)/schema_table.c
+	@$(PBGEN) $(@D)/api.pb $(@D)/rewritten.pb $(@D)/schema_table.c $(@D)/schema_index.h
 	@protoc --descriptor_set_in=$(@D)/rewritten.pb --c_out=$(OUT) $(addsuffix .proto,$(API_NAMES))
 	@touch $@
 

@@ -46,10 +46,10 @@ struct policy_list;
 struct policy_map;
 struct policy_address;
 
-/* A value, passed by copy. What it points at lives in an arena or belongs to the caller. */
+/* A value, passed by copy. What it points at lives in an arena or belongs to the caller. The hole
+ * behind `kind` has no name: with an array there gcc would build and copy every value in memory. */
 struct policy_value {
     uint8_t kind; /* enum policy_kind */
-    uint8_t reserved[3];
     uint32_t len; /* STRING, BYTES, TYPE: bytes; TIMESTAMP: nanoseconds 0..999999999 */
     union {
         bool truth;
@@ -101,14 +101,26 @@ static inline struct policy_value policy_double(double v)
     return (struct policy_value){.kind = POLICY_DOUBLE, .as.d = v};
 }
 
+/* What `get` of a list or map gives for what is there and cannot be read; status is negative. */
+static inline struct policy_value policy_unreadable(int status)
+{
+    return (struct policy_value){.kind = POLICY_ABSENT, .as.i = status};
+}
+
+/* The status of policy_unreadable(), 0 for any other value. */
+static inline int policy_value_status(struct policy_value v)
+{
+    return v.kind == POLICY_ABSENT ? (int)v.as.i : 0;
+}
+
 /* Borrow the bytes, which for a string are valid UTF-8 (the caller's duty: utf8_is_valid()).
- * Texts of 4 GiB or more become POLICY_ABSENT, on which every evaluation fails. */
+ * Texts of 4 GiB or more become policy_unreadable(), on which every evaluation fails. */
 static inline struct policy_value policy_string(struct str s)
 {
-    bool fits = s.len <= UINT32_MAX;
-    return (struct policy_value){.kind = fits ? POLICY_STRING : POLICY_ABSENT,
-                                 .len = fits ? (uint32_t)s.len : 0,
-                                 .as.text = s.ptr};
+    if (s.len > UINT32_MAX) {
+        return policy_unreadable(-STATUS_RESOURCE_EXHAUSTED);
+    }
+    return (struct policy_value){.kind = POLICY_STRING, .len = (uint32_t)s.len, .as.text = s.ptr};
 }
 
 static inline struct policy_value policy_bytes(struct str s)
@@ -124,13 +136,14 @@ static inline struct policy_value policy_cstring(const char *s)
 }
 
 /* nanos is 0..999999999, counted forward from seconds. A time outside the years 1..9999 (or bad
- * nanos) becomes POLICY_ABSENT. */
+ * nanos) becomes policy_unreadable(). */
 static inline struct policy_value policy_timestamp(int64_t seconds, uint32_t nanos)
 {
-    bool fits = seconds >= POLICY_TIMESTAMP_SECONDS_MIN &&
-                seconds <= POLICY_TIMESTAMP_SECONDS_MAX && nanos <= 999999999;
-    return (struct policy_value){
-        .kind = fits ? POLICY_TIMESTAMP : POLICY_ABSENT, .len = nanos, .as.i = seconds};
+    if (seconds < POLICY_TIMESTAMP_SECONDS_MIN || seconds > POLICY_TIMESTAMP_SECONDS_MAX ||
+        nanos > 999999999) {
+        return policy_unreadable(-STATUS_OUT_OF_RANGE);
+    }
+    return (struct policy_value){.kind = POLICY_TIMESTAMP, .len = nanos, .as.i = seconds};
 }
 
 static inline struct policy_value policy_duration(int64_t nanos)
@@ -155,24 +168,26 @@ static inline struct str policy_value_str(struct policy_value v)
 }
 
 /* How the engine reads a list that it did not make. Functions are called from one evaluation at
- * a time, must not block, and allocate from `arena` only. `get` is called with index < size and
- * returns 0 or a negative status (-STATUS_RESOURCE_EXHAUSTED when the arena is full). */
+ * a time, must not block, and allocate from `arena` only. `get` is called with index < size; it
+ * returns the item, or policy_unreadable(-STATUS_RESOURCE_EXHAUSTED) when the arena is full, or
+ * with another status: that fails the evaluation. */
 struct policy_list_ops {
     size_t (*size)(const struct policy_list *self);
-    int (*get)(const struct policy_list *self, size_t index, struct arena *arena,
-               struct policy_value *ret);
+    struct policy_value (*get)(const struct policy_list *self, size_t index, struct arena *arena);
 };
 
 /* The same for a map. Keys are BOOL, INT, UINT or STRING.
  *
- * get   1 and *ret when the key is there, 0 when not, negative status on failure. A number
- *       matches by value: INT 1 finds UINT 1. May be asked for keys of a kind it does not hold.
- * next  1 and the entry at *cursor (0 at first; the function moves it on), 0 at the end. Any
- *       order, the same each time. ret_value may be NULL when only the key is wanted. */
+ * get   the value when the key is there, policy_absent() when not, policy_unreadable() on failure.
+ *       A number matches by value: INT 1 finds UINT 1. May be asked for keys of a kind it does not
+ *       hold.
+ * next  1 and the entry at *cursor (0 at first; the function moves it on), 0 at the end, negative
+ *       status on failure. Any order, the same each time. ret_value may be NULL when only the key
+ *       is wanted. */
 struct policy_map_ops {
     size_t (*size)(const struct policy_map *self);
-    int (*get)(const struct policy_map *self, struct policy_value key, struct arena *arena,
-               struct policy_value *ret);
+    struct policy_value (*get)(const struct policy_map *self, struct policy_value key,
+                               struct arena *arena);
     int (*next)(const struct policy_map *self, size_t *cursor, struct arena *arena,
                 struct policy_value *ret_key, struct policy_value *ret_value);
 };
@@ -208,6 +223,9 @@ struct policy_entry {
 int policy_map_build(struct arena *arena, const struct policy_entry *entries, size_t count,
                      const struct policy_map **ret_map);
 
+/* For whoever reads a value. policy_list_get() returns 0 or a negative status,
+ * -STATUS_OUT_OF_RANGE past the end; policy_map_get() 1 and *ret, 0 without such a key, or a
+ * negative status; policy_map_next() as `next` above. */
 size_t policy_list_size(const struct policy_list *list);
 int policy_list_get(const struct policy_list *list, size_t index, struct arena *arena,
                     struct policy_value *ret);

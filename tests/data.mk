@@ -6,7 +6,7 @@ KITCHEN := $(OUT)/tests/kitchen
 $(KITCHEN)/.made: tests/tools/kitchen.proto $(PBGEN)
 	@mkdir -p $(@D)
 	@protoc -Itests/tools -I$(PROTO_INCLUDE) --include_imports --descriptor_set_out=$(@D)/kitchen.pb kitchen.proto
-	@$(PBGEN) $(@D)/kitchen.pb $(@D)/rewritten.pb $(@D)/schema_table.c
+	@$(PBGEN) $(@D)/kitchen.pb $(@D)/rewritten.pb $(@D)/schema_table.c $(@D)/schema_index.h
 	@protoc --descriptor_set_in=$(@D)/rewritten.pb --c_out=$(@D) kitchen.proto
 	@touch $@
 $(KITCHEN)/schema_table.c $(KITCHEN)/kitchen.pb-c.c: $(KITCHEN)/.made ;

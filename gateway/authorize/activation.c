@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "api/schema_index.h"
 #include "gateway/audit/hex.h"
 #include "gateway/authorize/ctx_members.h"
 #include "gateway/authorize/message_view.h"
@@ -9,10 +10,10 @@
 
 struct activation;
 
-/* A map whose members are made by functions: 1 and a value, 0 when absent, or a negative status. */
+/* A map whose members are made by functions: the value, ABSENT, or policy_unreadable(). */
 struct member {
     struct str name;
-    int (*make)(const struct activation *a, struct arena *arena, struct policy_value *ret);
+    struct policy_value (*make)(const struct activation *a, struct arena *arena);
 };
 
 struct member_map {
@@ -20,21 +21,6 @@ struct member_map {
     const struct activation *activation;
     const struct member *members;
     size_t count;
-};
-
-/* The views of whole messages, made once per decision. ABSENT: not made yet. */
-enum view {
-    VIEW_USER,
-    VIEW_SESSION,
-    VIEW_SPACE,
-    VIEW_TEMPLATE,
-    VIEW_WORKSPACE,
-    VIEW_BODY,
-    VIEW_COUNT
-};
-
-struct view_cache {
-    struct policy_value values[VIEW_COUNT];
 };
 
 struct activation {
@@ -50,8 +36,6 @@ struct activation {
     struct member_map headers;
     struct member_map run;
     const struct request *r;
-    struct arena *arena; /* of the whole decision, for what rules ask for again and again */
-    struct view_cache *views;
 };
 
 static const struct policy_map_ops member_map_ops;
@@ -64,29 +48,27 @@ static size_t member_map_size(const struct policy_map *self)
     size_t size = 0;
     for (size_t i = 0; i < m->count; i++) {
         struct arena arena;
-        struct policy_value ignored;
         arena_init_with(&arena, memory, sizeof memory, 1 << 20);
-        size += m->members[i].make(m->activation, &arena, &ignored) == 1;
+        size += m->members[i].make(m->activation, &arena).kind != POLICY_ABSENT;
         arena_free(&arena);
     }
     return size;
 }
 
-static int member_map_get(const struct policy_map *self, struct policy_value key,
-                          struct arena *arena, struct policy_value *ret)
+static struct policy_value member_map_get(const struct policy_map *self, struct policy_value key,
+                                          struct arena *arena)
 {
     const struct member_map *m = (const struct member_map *)self;
     if (key.kind != POLICY_STRING) {
-        return 0;
+        return policy_absent();
     }
     const struct member *end = m->members + m->count;
     for (const struct member *member = m->members; member < end; member++) {
-        if (member->name.len == key.len && member->name.ptr[0] == key.as.text[0] &&
-            str_eq(policy_value_str(key), member->name)) {
-            return member->make(m->activation, arena, ret);
+        if (member->name.len == key.len && str_same_bytes(member->name.ptr, key.as.text, key.len)) {
+            return member->make(m->activation, arena);
         }
     }
-    return 0;
+    return policy_absent();
 }
 
 static int member_map_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
@@ -95,12 +77,11 @@ static int member_map_next(const struct policy_map *self, size_t *cursor, struct
     const struct member_map *m = (const struct member_map *)self;
     while (*cursor < m->count) {
         const struct member *member = &m->members[(*cursor)++];
-        struct policy_value value;
-        int rc = member->make(m->activation, arena, &value);
-        if (rc < 0) {
-            return rc;
+        struct policy_value value = member->make(m->activation, arena);
+        if (policy_value_status(value)) {
+            return policy_value_status(value);
         }
-        if (rc == 1) {
+        if (value.kind != POLICY_ABSENT) {
             *ret_key = policy_string(member->name);
             if (ret_value) {
                 *ret_value = value;
@@ -115,228 +96,207 @@ static const struct policy_map_ops member_map_ops = {
     .size = member_map_size, .get = member_map_get, .next = member_map_next};
 
 /* Text of the client: absent when empty, and when it is no UTF-8, which a string must be. */
-static int text(struct str s, struct policy_value *ret)
+static struct policy_value text(struct str s)
 {
-    if (s.len == 0 || !utf8_is_valid(s)) {
-        return 0;
-    }
-    *ret = policy_string(s);
-    return 1;
+    return s.len > 0 && utf8_is_valid(s) ? policy_string(s) : policy_absent();
 }
 
-static int constant(const char *s, struct policy_value *ret)
+static struct policy_value submap(const struct member_map *m)
 {
-    *ret = policy_cstring(s);
-    return 1;
+    return policy_map(&m->map);
 }
 
-static int submap(const struct member_map *m, struct policy_value *ret)
+static struct policy_value message(const void *m, size_t schema_index, struct arena *arena)
 {
-    *ret = policy_map(&m->map);
-    return 1;
-}
-
-static int message(const void *m, struct arena *arena, struct policy_value *ret)
-{
-    int rc = message_view_make(m, arena, ret);
-    return rc < 0 ? rc : ret->kind != POLICY_ABSENT;
-}
-
-static int cached(const struct activation *a, enum view view, const void *m,
-                  struct policy_value *ret)
-{
-    struct policy_value *kept = &a->views->values[view];
-    int rc = kept->kind == POLICY_ABSENT ? message(m, a->arena, kept) : 1;
-    *ret = *kept;
-    return rc;
+    return message_view_make_as(m, schema_message_at(schema_index), arena);
 }
 
 #define MEMBER(name)                                                                               \
-    static int name(const struct activation *a __attribute__((unused)),                            \
-                    struct arena *arena __attribute__((unused)), struct policy_value *ret)
+    static struct policy_value name(const struct activation *a __attribute__((unused)),            \
+                                    struct arena *arena __attribute__((unused)))
 
 MEMBER(make_user)
 {
-    return cached(a, VIEW_USER, a->r->actor.user, ret);
+    return message(a->r->actor.user, SCHEMA_INDEX_core__user, arena);
 }
 
 MEMBER(make_session)
 {
-    return cached(a, VIEW_SESSION, a->r->actor.session, ret);
+    return message(a->r->actor.session, SCHEMA_INDEX_core__session, arena);
 }
 
 MEMBER(make_groups)
 {
     const struct actor *actor = &a->r->actor;
-    int rc = message_view_make_list((const ProtobufCMessage *const *)actor->groups,
-                                    actor->group_count, arena, ret);
-    return rc < 0 ? rc : ret->kind != POLICY_ABSENT;
+    return message_view_make_list((const ProtobufCMessage *const *)actor->groups,
+                                  actor->group_count, arena);
 }
 
 MEMBER(make_space)
 {
-    return cached(a, VIEW_SPACE, a->r->touched.space, ret);
+    return message(a->r->touched.space, SCHEMA_INDEX_cordium__space, arena);
 }
 
 MEMBER(make_template)
 {
-    return cached(a, VIEW_TEMPLATE, a->r->touched.template_, ret);
+    return message(a->r->touched.template_, SCHEMA_INDEX_cordium__template, arena);
 }
 
 MEMBER(make_workspace)
 {
-    return cached(a, VIEW_WORKSPACE, a->r->touched.workspace, ret);
+    return message(a->r->touched.workspace, SCHEMA_INDEX_cordium__workspace, arena);
 }
 
 MEMBER(make_service)
 {
-    return submap(&a->service, ret);
+    return submap(&a->service);
 }
 
 MEMBER(make_namespace)
 {
-    return submap(&a->namespace_, ret);
+    return submap(&a->namespace_);
 }
 
 MEMBER(make_request)
 {
-    return submap(&a->request, ret);
+    return submap(&a->request);
 }
 
 MEMBER(make_run)
 {
-    return a->r->run ? submap(&a->run, ret) : 0;
+    return a->r->run ? submap(&a->run) : policy_absent();
 }
 
 MEMBER(make_api_version)
 {
-    return constant("core/v1", ret);
+    return policy_cstring("core/v1");
 }
 
 MEMBER(make_kind_service)
 {
-    return constant("Service", ret);
+    return policy_cstring("Service");
 }
 
 MEMBER(make_kind_namespace)
 {
-    return constant("Namespace", ret);
+    return policy_cstring("Namespace");
 }
 
 MEMBER(make_service_metadata)
 {
-    return submap(&a->service_metadata, ret);
+    return submap(&a->service_metadata);
 }
 
 MEMBER(make_service_spec)
 {
-    return submap(&a->service_spec, ret);
+    return submap(&a->service_spec);
 }
 
 MEMBER(make_namespace_metadata)
 {
-    return submap(&a->namespace_metadata, ret);
+    return submap(&a->namespace_metadata);
 }
 
 MEMBER(make_service_name)
 {
-    return constant(ACTIVATION_SERVICE_NAME, ret);
+    return policy_cstring(ACTIVATION_SERVICE_NAME);
 }
 
 MEMBER(make_namespace_name)
 {
-    return constant(ACTIVATION_NAMESPACE_NAME, ret);
+    return policy_cstring(ACTIVATION_NAMESPACE_NAME);
 }
 
 MEMBER(make_true)
 {
-    *ret = policy_bool(true);
-    return 1;
+    return policy_bool(true);
 }
 
 MEMBER(make_mode)
 {
-    return constant("GRPC", ret);
+    return policy_cstring("GRPC");
 }
 
 /* What the audit log does not keep is not absent: whoever reads it gets an error. */
-static int unknown(void)
+static struct policy_value unknown(void)
 {
-    return -STATUS_UNAVAILABLE;
+    return policy_unreadable(-STATUS_UNAVAILABLE);
 }
 
 MEMBER(make_ip)
 {
     if (a->r->past) {
-        return text(activation_peer_ip(a->r->past->peer.ptr), ret);
+        return text(activation_peer_ip(a->r->past->peer.ptr));
     }
-    return a->r->call ? text(activation_peer_ip(call_origin(a->r->call)->peer), ret) : 0;
+    return a->r->call ? text(activation_peer_ip(call_origin(a->r->call)->peer)) : policy_absent();
 }
 
 MEMBER(make_grpc)
 {
-    return a->r->method ? submap(&a->grpc, ret) : 0;
+    return a->r->method ? submap(&a->grpc) : policy_absent();
 }
 
 MEMBER(make_http)
 {
-    return submap(&a->http, ret);
+    return submap(&a->http);
 }
 
 MEMBER(make_body)
 {
-    return a->r->past ? unknown() : cached(a, VIEW_BODY, a->r->message, ret);
+    if (a->r->past) {
+        return unknown();
+    }
+    return a->r->method ? message_view_make_as(a->r->message, a->r->method->schema->request, arena)
+                        : policy_absent();
 }
 
 MEMBER(make_grpc_service)
 {
-    const char *full = a->r->method->schema->service;
-    const char *dot = strrchr(full, '.');
-    return constant(dot ? dot + 1 : full, ret);
+    return policy_cstring(a->r->method->schema->service_name);
 }
 
 MEMBER(make_grpc_service_full)
 {
-    return constant(a->r->method->schema->service, ret);
+    return policy_cstring(a->r->method->schema->service);
 }
 
 MEMBER(make_grpc_package)
 {
-    return constant(a->r->method->schema->package, ret);
+    return policy_cstring(a->r->method->schema->package);
 }
 
 MEMBER(make_grpc_method)
 {
-    return constant(a->r->method->schema->name, ret);
+    return policy_cstring(a->r->method->schema->name);
 }
 
 MEMBER(make_http_method)
 {
-    return constant("POST", ret);
+    return policy_cstring("POST");
 }
 
 MEMBER(make_http_path)
 {
-    return a->r->method ? constant(a->r->method->schema->path, ret) : 0;
+    return a->r->method ? policy_cstring(a->r->method->schema->path) : policy_absent();
 }
 
 MEMBER(make_http_scheme)
 {
     bool is_tls = a->r->call && call_origin(a->r->call)->is_tls;
-    return constant(is_tls ? "https" : "http", ret);
+    return policy_cstring(is_tls ? "https" : "http");
 }
 
 MEMBER(make_http_host)
 {
     if (!a->r->call) {
-        return a->r->past ? unknown() : 0;
+        return a->r->past ? unknown() : policy_absent();
     }
-    return text(call_header(a->r->call, "host"), ret);
+    return text(call_header(a->r->call, "host"));
 }
 
 MEMBER(make_headers)
 {
-    return a->r->past ? unknown() : a->r->call ? submap(&a->headers, ret) : 0;
+    return a->r->past ? unknown() : a->r->call ? submap(&a->headers) : policy_absent();
 }
 
 /* Text that is not UTF-8 cannot be a CEL string; it fails the rule instead of vanishing from it. */
@@ -346,10 +306,9 @@ MEMBER(make_command)
         return unknown();
     }
     if (!utf8_is_valid(a->r->run->command)) {
-        return -STATUS_INVALID_ARGUMENT;
+        return policy_unreadable(-STATUS_INVALID_ARGUMENT);
     }
-    *ret = policy_string(a->r->run->command);
-    return 1;
+    return policy_string(a->r->run->command);
 }
 
 MEMBER(make_run_sha256)
@@ -357,49 +316,44 @@ MEMBER(make_run_sha256)
     const uint8_t *hash = a->r->run->command_sha256;
     char *hex = arena_alloc(arena, 65);
     if (!hex) {
-        return -STATUS_RESOURCE_EXHAUSTED;
+        return policy_unreadable(-STATUS_RESOURCE_EXHAUSTED);
     }
     hex_encode(hash, 32, hex);
-    return constant(hex, ret);
+    return policy_cstring(hex);
 }
 
 MEMBER(make_run_size)
 {
-    *ret = policy_int((int64_t)a->r->run->command.len);
-    return 1;
+    return policy_int((int64_t)a->r->run->command.len);
 }
 
 MEMBER(make_run_user)
 {
-    return constant(a->r->run->as_root ? "root" : "default", ret);
+    return policy_cstring(a->r->run->as_root ? "root" : "default");
 }
 
 MEMBER(make_run_is_root)
 {
-    *ret = policy_bool(a->r->run->as_root);
-    return 1;
+    return policy_bool(a->r->run->as_root);
 }
 
 MEMBER(make_run_has_stdin)
 {
-    *ret = policy_bool(a->r->run->has_stdin);
-    return 1;
+    return policy_bool(a->r->run->has_stdin);
 }
 
 MEMBER(make_run_is_terminal)
 {
-    *ret = policy_bool(a->r->run->is_terminal);
-    return 1;
+    return policy_bool(a->r->run->is_terminal);
 }
 
 MEMBER(make_run_working_dir)
 {
     struct str dir = str_from(a->r->run->working_dir);
     if (!utf8_is_valid(dir)) {
-        return -STATUS_INVALID_ARGUMENT;
+        return policy_unreadable(-STATUS_INVALID_ARGUMENT);
     }
-    *ret = policy_string(dir);
-    return 1;
+    return policy_string(dir);
 }
 
 MEMBER(make_run_env)
@@ -407,21 +361,20 @@ MEMBER(make_run_env)
     const struct run_request *run = a->r->run;
     struct policy_value *names = arena_calloc(arena, run->env_name_count, sizeof *names);
     if (!names) {
-        return -STATUS_RESOURCE_EXHAUSTED;
+        return policy_unreadable(-STATUS_RESOURCE_EXHAUSTED);
     }
     for (size_t i = 0; i < run->env_name_count; i++) {
         struct str name = str_from(run->env_names[i]);
         if (!utf8_is_valid(name)) {
-            return -STATUS_INVALID_ARGUMENT;
+            return policy_unreadable(-STATUS_INVALID_ARGUMENT);
         }
         names[i] = policy_string(name);
     }
     const struct policy_list *list = policy_list_build(arena, names, run->env_name_count);
     if (!list) {
-        return -STATUS_RESOURCE_EXHAUSTED;
+        return policy_unreadable(-STATUS_RESOURCE_EXHAUSTED);
     }
-    *ret = policy_list(list);
-    return 1;
+    return policy_list(list);
 }
 
 /* The limits in force of the workspace, or those its spec asks for while it has none yet. */
@@ -432,15 +385,11 @@ MEMBER(make_run_limits)
     limit = limit || !w || !w->spec ? limit : w->spec->limit;
     limit = a->r->run->limit ? a->r->run->limit : limit;
     if (limit) {
-        return message(limit, arena, ret);
+        return message(limit, SCHEMA_INDEX_cordium__workspace__spec__limit, arena);
     }
     const struct policy_map *empty;
     int rc = policy_map_build(arena, NULL, 0, &empty);
-    if (rc) {
-        return rc;
-    }
-    *ret = policy_map(empty);
-    return 1;
+    return rc ? policy_unreadable(rc) : policy_map(empty);
 }
 
 #define NAMED(text_, make_, kind_, of_, presence_) {{text_, sizeof(text_) - 1}, make_},
@@ -475,34 +424,34 @@ static bool header_is_secret(struct str name)
     return str_starts_with(name, STR("x-octelium-"));
 }
 
-static int header_get(const struct policy_map *self, struct policy_value key, struct arena *arena,
-                      struct policy_value *ret)
+static struct policy_value header_get(const struct policy_map *self, struct policy_value key,
+                                      struct arena *arena)
 {
     const struct member_map *m = (const struct member_map *)self;
     struct str name = policy_value_str(key);
     if (key.kind != POLICY_STRING || name.len == 0 || name.len > 256 || name.ptr[0] == ':' ||
         str_has_nul(name) || header_is_secret(name)) {
-        return 0;
+        return policy_absent();
     }
     char *copy = arena_strndup(arena, name.ptr, name.len);
-    if (!copy) {
-        return -STATUS_RESOURCE_EXHAUSTED;
-    }
-    return text(call_header(m->activation->r->call, copy), ret);
+    return copy ? text(call_header(m->activation->r->call, copy))
+                : policy_unreadable(-STATUS_RESOURCE_EXHAUSTED);
 }
 
 static int header_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
                        struct policy_value *ret_key, struct policy_value *ret_value)
 {
     while (*cursor < sizeof listed_headers / sizeof listed_headers[0]) {
-        struct policy_value value;
         *ret_key = policy_cstring(listed_headers[(*cursor)++]);
-        int rc = header_get(self, *ret_key, arena, &value);
-        if (rc == 1 && ret_value) {
-            *ret_value = value;
+        struct policy_value value = header_get(self, *ret_key, arena);
+        if (policy_value_status(value)) {
+            return policy_value_status(value);
         }
-        if (rc) {
-            return rc;
+        if (value.kind != POLICY_ABSENT) {
+            if (ret_value) {
+                *ret_value = value;
+            }
+            return 1;
         }
     }
     return 0;
@@ -513,8 +462,7 @@ static size_t header_size(const struct policy_map *self)
     const struct member_map *m = (const struct member_map *)self;
     size_t size = 0;
     for (size_t i = 0; i < sizeof listed_headers / sizeof listed_headers[0]; i++) {
-        struct policy_value ignored;
-        size += text(call_header(m->activation->r->call, listed_headers[i]), &ignored) == 1;
+        size += text(call_header(m->activation->r->call, listed_headers[i])).kind != POLICY_ABSENT;
     }
     return size;
 }
@@ -531,8 +479,7 @@ static const struct policy_map_ops header_map_ops = {
 int activation_make(const struct request *r, struct arena *arena, struct policy_value *ret)
 {
     struct activation *a = arena_alloc(arena, sizeof *a);
-    struct view_cache *views = arena_zalloc(arena, sizeof *views);
-    if (!a || !views) {
+    if (!a) {
         return -STATUS_RESOURCE_EXHAUSTED;
     }
     *a = (struct activation){
@@ -548,8 +495,6 @@ int activation_make(const struct request *r, struct arena *arena, struct policy_
         .headers = {{&header_map_ops}, a, NULL, 0},
         .run = MEMBERS(a, run_members),
         .r = r,
-        .arena = arena,
-        .views = views,
     };
     *ret = policy_map(&a->root.map);
     return 0;

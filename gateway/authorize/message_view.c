@@ -1,5 +1,6 @@
 #include "gateway/authorize/message_view.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 #include "google/protobuf/timestamp.pb-c.h"
 #include "policy/base/status.h"
 
-/* Each function that makes a value returns 1 when there is one, 0 when the key counts as absent and
- * a negative status, as `get` of policy_map_ops does. */
+/* Each function that makes a value returns it, ABSENT when the key counts as absent, or
+ * policy_unreadable(), as `get` of policy_map_ops does. */
 
 struct message_map {
     struct policy_map map;
@@ -54,24 +55,35 @@ static const struct policy_map_ops struct_map_ops;
 static const struct policy_list_ops repeated_list_ops;
 static const struct policy_list_ops value_list_ops;
 
-enum { NO_ROOM = -STATUS_RESOURCE_EXHAUSTED };
-
-static int text_value(char *text, struct policy_value *ret)
+static struct policy_value no_room(void)
 {
-    if (!text) {
-        return NO_ROOM;
+    return policy_unreadable(-STATUS_RESOURCE_EXHAUSTED);
+}
+
+/* What `next` returns: 1 with *ret, or why there is none. */
+static int give(struct policy_value v, struct policy_value *ret)
+{
+    if (v.kind == POLICY_ABSENT) {
+        return policy_value_status(v);
     }
-    *ret = policy_cstring(text);
+    *ret = v;
     return 1;
 }
 
-static int base64_value(const ProtobufCBinaryData *data, struct arena *arena,
-                        struct policy_value *ret)
+static struct policy_value text_value(char *text)
+{
+    if (!text) {
+        return no_room();
+    }
+    return policy_cstring(text);
+}
+
+static struct policy_value base64_value(const ProtobufCBinaryData *data, struct arena *arena)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char *text = arena_alloc(arena, data->len / 3 * 4 + 5);
     if (!text) {
-        return NO_ROOM;
+        return no_room();
     }
     char *out = text;
     for (size_t i = 0; i < data->len; i += 3) {
@@ -85,21 +97,20 @@ static int base64_value(const ProtobufCBinaryData *data, struct arena *arena,
         *out++ = left > 2 ? digits[b & 63] : '=';
     }
     *out = '\0';
-    *ret = policy_string(str_make(text, (size_t)(out - text)));
-    return 1;
+    return policy_string(str_make(text, (size_t)(out - text)));
 }
 
-static int timestamp_value(const ProtobufCMessage *m, struct arena *arena, struct policy_value *ret)
+static struct policy_value timestamp_value(const ProtobufCMessage *m, struct arena *arena)
 {
     const Google__Protobuf__Timestamp *t = (const Google__Protobuf__Timestamp *)m;
     char text[WALL_TIME_TEXT_SIZE];
     if (t->nanos < 0 || !wall_time_format(t->seconds, (uint32_t)t->nanos, text)) {
-        return -STATUS_INVALID_ARGUMENT;
+        return policy_unreadable(-STATUS_INVALID_ARGUMENT);
     }
-    return text_value(arena_strdup(arena, text), ret);
+    return text_value(arena_strdup(arena, text));
 }
 
-static int duration_value(const ProtobufCMessage *m, struct arena *arena, struct policy_value *ret)
+static struct policy_value duration_value(const ProtobufCMessage *m, struct arena *arena)
 {
     const Google__Protobuf__Duration *d = (const Google__Protobuf__Duration *)m;
     bool is_negative = d->seconds < 0 || d->nanos < 0;
@@ -108,206 +119,183 @@ static int duration_value(const ProtobufCMessage *m, struct arena *arena, struct
     char *text = nanos ? arena_printf(arena, "%s%" PRIu64 ".%09" PRIu32 "s", is_negative ? "-" : "",
                                       seconds, nanos)
                        : arena_printf(arena, "%s%" PRIu64 "s", is_negative ? "-" : "", seconds);
-    return text_value(text, ret);
+    return text_value(text);
 }
 
-static int struct_value(const Google__Protobuf__Struct *object, struct arena *arena,
-                        struct policy_value *ret)
+static struct policy_value struct_value(const Google__Protobuf__Struct *object, struct arena *arena)
 {
     struct struct_map *view = arena_alloc(arena, sizeof *view);
     if (!view) {
-        return NO_ROOM;
+        return no_room();
     }
     *view = (struct struct_map){{&struct_map_ops}, object};
-    *ret = policy_map(&view->map);
-    return 1;
+    return policy_map(&view->map);
 }
 
-static int list_value(const Google__Protobuf__ListValue *values, struct arena *arena,
-                      struct policy_value *ret)
+static struct policy_value list_value(const Google__Protobuf__ListValue *values,
+                                      struct arena *arena)
 {
     struct value_list *view = arena_alloc(arena, sizeof *view);
     if (!view) {
-        return NO_ROOM;
+        return no_room();
     }
     *view = (struct value_list){{&value_list_ops}, values};
-    *ret = policy_list(&view->list);
-    return 1;
+    return policy_list(&view->list);
 }
 
-static int json_value(const Google__Protobuf__Value *value, struct arena *arena,
-                      struct policy_value *ret)
+static struct policy_value json_value(const Google__Protobuf__Value *value, struct arena *arena)
 {
-    *ret = policy_null();
     switch (value ? value->kind_case : GOOGLE__PROTOBUF__VALUE__KIND__NOT_SET) {
     case GOOGLE__PROTOBUF__VALUE__KIND_NUMBER_VALUE:
-        *ret = policy_double(value->number_value);
-        break;
+        return policy_double(value->number_value);
     case GOOGLE__PROTOBUF__VALUE__KIND_STRING_VALUE:
-        *ret = policy_cstring(value->string_value);
-        break;
+        return policy_cstring(value->string_value);
     case GOOGLE__PROTOBUF__VALUE__KIND_BOOL_VALUE:
-        *ret = policy_bool(value->bool_value);
-        break;
+        return policy_bool(value->bool_value);
     case GOOGLE__PROTOBUF__VALUE__KIND_STRUCT_VALUE:
-        return struct_value(value->struct_value, arena, ret);
+        return struct_value(value->struct_value, arena);
     case GOOGLE__PROTOBUF__VALUE__KIND_LIST_VALUE:
-        return list_value(value->list_value, arena, ret);
+        return list_value(value->list_value, arena);
     case GOOGLE__PROTOBUF__VALUE__KIND_NULL_VALUE:
     case GOOGLE__PROTOBUF__VALUE__KIND__NOT_SET:
     case _GOOGLE__PROTOBUF__VALUE__KIND__CASE_IS_INT_SIZE:
         break;
     }
-    return 1;
+    return policy_null();
 }
 
-static int message_value(const ProtobufCMessage *m, const struct schema_message *schema,
-                         struct arena *arena, struct policy_value *ret)
+static struct policy_value well_known_value(const ProtobufCMessage *m,
+                                            const struct schema_message *schema,
+                                            struct arena *arena)
 {
     switch (schema->kind) {
     case SCHEMA_TIMESTAMP:
-        return timestamp_value(m, arena, ret);
+        return timestamp_value(m, arena);
     case SCHEMA_DURATION:
-        return duration_value(m, arena, ret);
+        return duration_value(m, arena);
     case SCHEMA_STRUCT:
-        return struct_value((const Google__Protobuf__Struct *)m, arena, ret);
+        return struct_value((const Google__Protobuf__Struct *)m, arena);
     case SCHEMA_VALUE:
-        return json_value((const Google__Protobuf__Value *)m, arena, ret);
+        return json_value((const Google__Protobuf__Value *)m, arena);
     case SCHEMA_LIST_VALUE:
-        return list_value((const Google__Protobuf__ListValue *)m, arena, ret);
+        return list_value((const Google__Protobuf__ListValue *)m, arena);
     case SCHEMA_PLAIN:
     case SCHEMA_MAP_ENTRY:
         break;
     }
-    struct message_map *view = arena_alloc(arena, sizeof *view);
-    if (!view) {
-        return NO_ROOM;
-    }
-    *view = (struct message_map){{&message_map_ops}, m, schema};
-    *ret = policy_map(&view->map);
-    return 1;
+    return policy_unreadable(-STATUS_INTERNAL);
 }
 
-static int enum_value(const ProtobufCEnumDescriptor *descriptor, int number,
-                      struct policy_value *ret)
+static struct policy_value message_value(const ProtobufCMessage *m,
+                                         const struct schema_message *schema, struct arena *arena)
+{
+    if (schema->kind != SCHEMA_PLAIN) {
+        return well_known_value(m, schema, arena);
+    }
+    struct message_map *view = arena_alloc(arena, sizeof *view);
+    if (!view) {
+        return no_room();
+    }
+    *view = (struct message_map){{&message_map_ops}, m, schema};
+    return policy_map(&view->map);
+}
+
+static struct policy_value enum_value(const ProtobufCEnumDescriptor *descriptor, int number)
 {
     const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(descriptor, number);
-    *ret = v ? policy_cstring(v->name) : policy_double(number);
-    return 1;
+    return v ? policy_cstring(v->name) : policy_double(number);
 }
 
 /* The item at p, whatever its value. */
-static int item_value(const void *p, ProtobufCType type, const void *descriptor,
-                      const struct schema_message *schema, struct arena *arena,
-                      struct policy_value *ret)
+static inline struct policy_value item_value(const void *p, ProtobufCType type,
+                                             const void *descriptor,
+                                             const struct schema_message *schema,
+                                             struct arena *arena)
 {
     switch (type) {
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SINT32:
     case PROTOBUF_C_TYPE_SFIXED32:
-        *ret = policy_double(*(const int32_t *)p);
-        return 1;
+        return policy_double(*(const int32_t *)p);
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
-        *ret = policy_double(*(const uint32_t *)p);
-        return 1;
+        return policy_double(*(const uint32_t *)p);
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
-        return text_value(arena_printf(arena, "%" PRId64, *(const int64_t *)p), ret);
+        return text_value(arena_printf(arena, "%" PRId64, *(const int64_t *)p));
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        return text_value(arena_printf(arena, "%" PRIu64, *(const uint64_t *)p), ret);
+        return text_value(arena_printf(arena, "%" PRIu64, *(const uint64_t *)p));
     case PROTOBUF_C_TYPE_FLOAT:
-        *ret = policy_double((double)*(const float *)p);
-        return 1;
+        return policy_double((double)*(const float *)p);
     case PROTOBUF_C_TYPE_DOUBLE:
-        *ret = policy_double(*(const double *)p);
-        return 1;
+        return policy_double(*(const double *)p);
     case PROTOBUF_C_TYPE_BOOL:
-        *ret = policy_bool(*(const protobuf_c_boolean *)p);
-        return 1;
+        return policy_bool(*(const protobuf_c_boolean *)p);
     case PROTOBUF_C_TYPE_ENUM:
-        return enum_value(descriptor, *(const int *)p, ret);
+        return enum_value(descriptor, *(const int *)p);
     case PROTOBUF_C_TYPE_STRING:
-        *ret = policy_cstring(*(const char *const *)p);
-        return 1;
+        return policy_cstring(*(const char *const *)p);
     case PROTOBUF_C_TYPE_BYTES:
-        return base64_value(p, arena, ret);
+        return base64_value(p, arena);
     case PROTOBUF_C_TYPE_MESSAGE:
-        return message_value(*(const ProtobufCMessage *const *)p, schema, arena, ret);
+        return message_value(*(const ProtobufCMessage *const *)p, schema, arena);
     }
-    return -STATUS_INTERNAL;
+    return policy_unreadable(-STATUS_INTERNAL);
 }
 
-/* Does a field without presence of its own differ from its zero? */
-static bool is_nonzero(const void *p, ProtobufCType type)
+/* Is there something that a rule may see? Fields without presence of their own: when they differ
+ * from their zero. */
+static inline bool field_is_present(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
 {
-    static const char zeroes[sizeof(ProtobufCBinaryData)];
-    if (type == PROTOBUF_C_TYPE_STRING) {
-        const char *s = *(const char *const *)p;
-        return s && s[0];
-    }
-    if (type == PROTOBUF_C_TYPE_BYTES) {
-        return ((const ProtobufCBinaryData *)p)->len > 0;
-    }
-    return memcmp(p, zeroes, field_type_size(type)) != 0;
-}
-
-static bool field_is_present(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
-{
-    const void *p = (const char *)m + f->offset;
-    const void *quantifier = (const char *)m + f->quantifier_offset;
-    bool is_pointer = f->type == PROTOBUF_C_TYPE_MESSAGE || f->type == PROTOBUF_C_TYPE_STRING;
+    const void *p = field_at(m, f);
     if (f->label == PROTOBUF_C_LABEL_REPEATED) {
-        return *(const size_t *)quantifier > 0;
+        return *field_count(m, f) > 0;
     }
     if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
-        return *(const uint32_t *)quantifier == f->id && (!is_pointer || *(const void *const *)p);
+        bool is_pointer = f->type == PROTOBUF_C_TYPE_MESSAGE || f->type == PROTOBUF_C_TYPE_STRING;
+        return *field_case(m, f) == f->id && (!is_pointer || *(const void *const *)p);
     }
-    if (f->label == PROTOBUF_C_LABEL_OPTIONAL && !is_pointer) {
-        return *(const protobuf_c_boolean *)quantifier;
-    }
-    return is_nonzero(p, f->type);
+    return !field_value_is_default(f, p);
 }
 
-static int repeated_value(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f,
-                          const struct schema_field *sf, struct arena *arena,
-                          struct policy_value *ret)
+static struct policy_value repeated_value(const ProtobufCMessage *m,
+                                          const ProtobufCFieldDescriptor *f,
+                                          const struct schema_field *sf, struct arena *arena)
 {
     const void *items = *(const void *const *)((const char *)m + f->offset);
     size_t count = *(const size_t *)(const void *)((const char *)m + f->quantifier_offset);
     if (sf->is_map) {
         struct entries_map *view = arena_alloc(arena, sizeof *view);
         if (!view) {
-            return NO_ROOM;
+            return no_room();
         }
         *view = (struct entries_map){{&entries_map_ops}, items, count, sf->message};
-        *ret = policy_map(&view->map);
-        return 1;
+        return policy_map(&view->map);
     }
     struct repeated_list *view = arena_alloc(arena, sizeof *view);
     if (!view) {
-        return NO_ROOM;
+        return no_room();
     }
     *view = (struct repeated_list){{&repeated_list_ops}, items,      count, f->type,
                                    f->descriptor,        sf->message};
-    *ret = policy_list(&view->list);
-    return 1;
+    return policy_list(&view->list);
 }
 
-static int field_value(const ProtobufCMessage *m, const struct schema_message *schema, unsigned i,
-                       struct arena *arena, struct policy_value *ret)
+static struct policy_value field_value(const ProtobufCMessage *m,
+                                       const struct schema_message *schema, unsigned i,
+                                       struct arena *arena)
 {
     const ProtobufCFieldDescriptor *f = &schema->descriptor->fields[i];
     const struct schema_field *sf = &schema->fields[i];
     if (!field_is_present(m, f)) {
-        return 0;
+        return policy_absent();
     }
     if (f->label == PROTOBUF_C_LABEL_REPEATED) {
-        return repeated_value(m, f, sf, arena, ret);
+        return repeated_value(m, f, sf, arena);
     }
-    return item_value((const char *)m + f->offset, f->type, f->descriptor, sf->message, arena, ret);
+    return item_value((const char *)m + f->offset, f->type, f->descriptor, sf->message, arena);
 }
 
 static size_t message_map_size(const struct policy_map *self)
@@ -318,6 +306,56 @@ static size_t message_map_size(const struct policy_map *self)
         size += field_is_present(view->message, &view->schema->descriptor->fields[i]);
     }
     return size;
+}
+
+static struct policy_value message_map_get(const struct policy_map *self, struct policy_value key,
+                                           struct arena *arena)
+{
+    const struct message_map *view = (const struct message_map *)self;
+    if (key.kind != POLICY_STRING) {
+        return policy_absent();
+    }
+    const struct schema_field *fields = view->schema->fields;
+    unsigned count = view->schema->descriptor->n_fields;
+    for (unsigned i = 0; i < count; i++) {
+        if (fields[i].json_name_len == key.len &&
+            str_same_bytes(fields[i].json_name, key.as.text, key.len)) {
+            return field_value(view->message, view->schema, i, arena);
+        }
+    }
+    return policy_absent();
+}
+
+static int message_map_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
+                            struct policy_value *ret_key, struct policy_value *ret_value)
+{
+    const struct message_map *view = (const struct message_map *)self;
+    unsigned count = view->schema->descriptor->n_fields;
+    while (*cursor < count) {
+        unsigned i = (unsigned)(*cursor)++;
+        if (field_is_present(view->message, &view->schema->descriptor->fields[i])) {
+            *ret_key = policy_cstring(view->schema->fields[i].json_name);
+            return ret_value ? give(field_value(view->message, view->schema, i, arena), ret_value)
+                             : 1;
+        }
+    }
+    return 0;
+}
+
+static const struct policy_map_ops message_map_ops = {
+    .size = message_map_size, .get = message_map_get, .next = message_map_next};
+
+/* A map entry's fields are key = 1 and value = 2, in this order. */
+static struct policy_value entry_key(const struct entries_map *view, size_t i, struct arena *arena)
+{
+    const ProtobufCFieldDescriptor *f = &view->schema->descriptor->fields[0];
+    struct policy_value key =
+        item_value(field_at(view->entries[i], f), f->type, f->descriptor, NULL, arena);
+    /* JSON has text keys only. */
+    if (key.kind == POLICY_BOOL) {
+        return policy_cstring(key.as.truth ? "true" : "false");
+    }
+    return key.kind == POLICY_DOUBLE ? text_value(arena_printf(arena, "%.0f", key.as.d)) : key;
 }
 
 /* Without measuring what begins differently. */
@@ -331,70 +369,28 @@ static bool name_is(struct str name, const char *wanted)
     return !wanted[name.len];
 }
 
-static int message_map_get(const struct policy_map *self, struct policy_value key,
-                           struct arena *arena, struct policy_value *ret)
-{
-    const struct message_map *view = (const struct message_map *)self;
-    if (key.kind != POLICY_STRING) {
-        return 0;
-    }
-    struct str name = policy_value_str(key);
-    unsigned count = view->schema->descriptor->n_fields;
-    for (unsigned i = 0; i < count; i++) {
-        if (name_is(name, view->schema->fields[i].json_name)) {
-            return field_value(view->message, view->schema, i, arena, ret);
-        }
-    }
-    return 0;
-}
-
-static int message_map_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
-                            struct policy_value *ret_key, struct policy_value *ret_value)
-{
-    const struct message_map *view = (const struct message_map *)self;
-    unsigned count = view->schema->descriptor->n_fields;
-    while (*cursor < count) {
-        unsigned i = (unsigned)(*cursor)++;
-        if (field_is_present(view->message, &view->schema->descriptor->fields[i])) {
-            *ret_key = policy_cstring(view->schema->fields[i].json_name);
-            return ret_value ? field_value(view->message, view->schema, i, arena, ret_value) : 1;
-        }
-    }
-    return 0;
-}
-
-static const struct policy_map_ops message_map_ops = {
-    .size = message_map_size, .get = message_map_get, .next = message_map_next};
-
-/* A map entry's fields are key = 1 and value = 2, in this order. */
-static int entry_key(const struct entries_map *view, size_t i, struct arena *arena,
-                     struct policy_value *ret)
+/* Is entry i under that name? 1, 0, or a negative status. */
+static int entry_has_name(const struct entries_map *view, size_t i, struct str name,
+                          struct arena *arena)
 {
     const ProtobufCFieldDescriptor *f = &view->schema->descriptor->fields[0];
-    const void *p = (const char *)view->entries[i] + f->offset;
-    struct policy_value key;
-    int rc = item_value(p, f->type, f->descriptor, NULL, arena, &key);
-    if (rc != 1 || key.kind == POLICY_STRING) {
-        *ret = key;
-        return rc;
+    if (f->type == PROTOBUF_C_TYPE_STRING) {
+        return name_is(name, field_string(field_at(view->entries[i], f)));
     }
-    /* JSON has text keys only. */
-    if (key.kind == POLICY_BOOL) {
-        *ret = policy_cstring(key.as.truth ? "true" : "false");
-        return 1;
-    }
-    return text_value(arena_printf(arena, "%.0f", key.as.d), ret);
+    struct policy_value key = entry_key(view, i, arena);
+    return key.kind == POLICY_STRING ? str_eq(policy_value_str(key), name)
+                                     : policy_value_status(key);
 }
 
-static int entry_value(const struct entries_map *view, size_t i, struct arena *arena,
-                       struct policy_value *ret)
+static struct policy_value entry_value(const struct entries_map *view, size_t i,
+                                       struct arena *arena)
 {
     const ProtobufCFieldDescriptor *f = &view->schema->descriptor->fields[1];
-    const void *p = (const char *)view->entries[i] + f->offset;
-    if (f->type == PROTOBUF_C_TYPE_MESSAGE && !*(const void *const *)p) {
-        return -STATUS_INTERNAL;
+    const void *p = field_at(view->entries[i], f);
+    if (f->type == PROTOBUF_C_TYPE_MESSAGE && !field_message(p)) {
+        return policy_unreadable(-STATUS_INTERNAL);
     }
-    return item_value(p, f->type, f->descriptor, view->schema->fields[1].message, arena, ret);
+    return item_value(p, f->type, f->descriptor, view->schema->fields[1].message, arena);
 }
 
 static size_t entries_map_size(const struct policy_map *self)
@@ -402,25 +398,21 @@ static size_t entries_map_size(const struct policy_map *self)
     return ((const struct entries_map *)self)->count;
 }
 
-static int entries_map_get(const struct policy_map *self, struct policy_value key,
-                           struct arena *arena, struct policy_value *ret)
+static struct policy_value entries_map_get(const struct policy_map *self, struct policy_value key,
+                                           struct arena *arena)
 {
     const struct entries_map *view = (const struct entries_map *)self;
     if (key.kind != POLICY_STRING) {
-        return 0;
+        return policy_absent();
     }
     /* From the end: of two entries with one key the later counts, as in protobuf. */
     for (size_t i = view->count; i-- > 0;) {
-        struct policy_value k;
-        int rc = entry_key(view, i, arena, &k);
-        if (rc != 1) {
-            return rc;
-        }
-        if (str_eq(policy_value_str(k), policy_value_str(key))) {
-            return entry_value(view, i, arena, ret);
+        int rc = entry_has_name(view, i, policy_value_str(key), arena);
+        if (rc) {
+            return rc == 1 ? entry_value(view, i, arena) : policy_unreadable(rc);
         }
     }
-    return 0;
+    return policy_absent();
 }
 
 static int entries_map_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
@@ -431,8 +423,8 @@ static int entries_map_next(const struct policy_map *self, size_t *cursor, struc
         return 0;
     }
     size_t i = (*cursor)++;
-    int rc = entry_key(view, i, arena, ret_key);
-    return rc == 1 && ret_value ? entry_value(view, i, arena, ret_value) : rc;
+    int rc = give(entry_key(view, i, arena), ret_key);
+    return rc == 1 && ret_value ? give(entry_value(view, i, arena), ret_value) : rc;
 }
 
 static const struct policy_map_ops entries_map_ops = {
@@ -443,19 +435,19 @@ static size_t struct_map_size(const struct policy_map *self)
     return ((const struct struct_map *)self)->object->n_fields;
 }
 
-static int struct_map_get(const struct policy_map *self, struct policy_value key,
-                          struct arena *arena, struct policy_value *ret)
+static struct policy_value struct_map_get(const struct policy_map *self, struct policy_value key,
+                                          struct arena *arena)
 {
     const Google__Protobuf__Struct *object = ((const struct struct_map *)self)->object;
     if (key.kind != POLICY_STRING) {
-        return 0;
+        return policy_absent();
     }
     for (size_t i = object->n_fields; i-- > 0;) {
         if (name_is(policy_value_str(key), object->fields[i]->key)) {
-            return json_value(object->fields[i]->value, arena, ret);
+            return json_value(object->fields[i]->value, arena);
         }
     }
-    return 0;
+    return policy_absent();
 }
 
 static int struct_map_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
@@ -467,7 +459,7 @@ static int struct_map_next(const struct policy_map *self, size_t *cursor, struct
     }
     const Google__Protobuf__Struct__FieldsEntry *entry = object->fields[(*cursor)++];
     *ret_key = policy_cstring(entry->key);
-    return ret_value ? json_value(entry->value, arena, ret_value) : 1;
+    return ret_value ? give(json_value(entry->value, arena), ret_value) : 1;
 }
 
 static const struct policy_map_ops struct_map_ops = {
@@ -478,11 +470,10 @@ static size_t value_list_size(const struct policy_list *self)
     return ((const struct value_list *)self)->values->n_values;
 }
 
-static int value_list_get(const struct policy_list *self, size_t index, struct arena *arena,
-                          struct policy_value *ret)
+static struct policy_value value_list_get(const struct policy_list *self, size_t index,
+                                          struct arena *arena)
 {
-    int rc = json_value(((const struct value_list *)self)->values->values[index], arena, ret);
-    return rc == 1 ? 0 : rc;
+    return json_value(((const struct value_list *)self)->values->values[index], arena);
 }
 
 static const struct policy_list_ops value_list_ops = {.size = value_list_size,
@@ -493,8 +484,8 @@ static size_t repeated_list_size(const struct policy_list *self)
     return ((const struct repeated_list *)self)->count;
 }
 
-static int repeated_list_get(const struct policy_list *self, size_t index, struct arena *arena,
-                             struct policy_value *ret)
+static struct policy_value repeated_list_get(const struct policy_list *self, size_t index,
+                                             struct arena *arena)
 {
     const struct repeated_list *view = (const struct repeated_list *)self;
     const void *p = (const char *)view->items + index * field_type_size(view->type);
@@ -502,41 +493,42 @@ static int repeated_list_get(const struct policy_list *self, size_t index, struc
     if (view->type == PROTOBUF_C_TYPE_MESSAGE && !schema) {
         schema = schema_message_find((*(const ProtobufCMessage *const *)p)->descriptor);
     }
-    int rc = item_value(p, view->type, view->descriptor, schema, arena, ret);
-    return rc == 1 ? 0 : rc;
+    return item_value(p, view->type, view->descriptor, schema, arena);
 }
 
 static const struct policy_list_ops repeated_list_ops = {.size = repeated_list_size,
                                                          .get = repeated_list_get};
 
-int message_view_make(const ProtobufCMessage *message, struct arena *arena,
-                      struct policy_value *ret)
+struct policy_value message_view_make_as(const ProtobufCMessage *message,
+                                         const struct schema_message *schema, struct arena *arena)
 {
-    const struct schema_message *schema = message ? schema_message_find(message->descriptor) : NULL;
     if (!message) {
-        *ret = policy_absent();
-        return 0;
+        return policy_absent();
     }
-    if (!schema) {
-        return -STATUS_INTERNAL;
-    }
-    int rc = message_value(message, schema, arena, ret);
-    return rc == 1 ? 0 : rc;
+    assert(schema->descriptor == message->descriptor);
+    return message_value(message, schema, arena);
 }
 
-int message_view_make_list(const ProtobufCMessage *const *messages, size_t count,
-                           struct arena *arena, struct policy_value *ret)
+struct policy_value message_view_make(const ProtobufCMessage *message, struct arena *arena)
 {
-    *ret = policy_absent();
+    const struct schema_message *schema = message ? schema_message_find(message->descriptor) : NULL;
+    if (message && !schema) {
+        return policy_unreadable(-STATUS_INTERNAL);
+    }
+    return message_view_make_as(message, schema, arena);
+}
+
+struct policy_value message_view_make_list(const ProtobufCMessage *const *messages, size_t count,
+                                           struct arena *arena)
+{
     if (count == 0) {
-        return 0;
+        return policy_absent();
     }
     struct repeated_list *view = arena_alloc(arena, sizeof *view);
     if (!view) {
-        return NO_ROOM;
+        return no_room();
     }
     *view = (struct repeated_list){{&repeated_list_ops},    messages, count,
                                    PROTOBUF_C_TYPE_MESSAGE, NULL,     NULL};
-    *ret = policy_list(&view->list);
-    return 0;
+    return policy_list(&view->list);
 }

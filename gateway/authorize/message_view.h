@@ -4,6 +4,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "google/protobuf/struct.pb-c.h"
+#include "gateway/rpc/schema.h"
 #include "policy/base/arena.h"
 #include "policy/policy.h"
 
@@ -20,13 +21,16 @@
  *   member of a oneof that is set               there, even when 0 or ""
  *   names                                       the JSON names (camelCase) only */
 
-/* A view of the message; it and the arena must live as long as the value. Gives ABSENT for NULL.
- * Returns 0, or -RESOURCE_EXHAUSTED when the arena is full. */
-int message_view_make(const ProtobufCMessage *message, struct arena *arena,
-                      struct policy_value *ret);
+/* A view of the message; it and the arena must live as long as the value. ABSENT for NULL,
+ * policy_unreadable(-STATUS_RESOURCE_EXHAUSTED) when the arena is full. */
+struct policy_value message_view_make(const ProtobufCMessage *message, struct arena *arena);
+
+/* The same without the search for its schema, which the caller has at hand. */
+struct policy_value message_view_make_as(const ProtobufCMessage *message,
+                                         const struct schema_message *schema, struct arena *arena);
 
 /* A list of views; ABSENT when count is 0. The array is borrowed. */
-int message_view_make_list(const ProtobufCMessage *const *messages, size_t count,
-                           struct arena *arena, struct policy_value *ret);
+struct policy_value message_view_make_list(const ProtobufCMessage *const *messages, size_t count,
+                                           struct arena *arena);
 
 #endif

@@ -160,9 +160,11 @@ static int convert_attrs(const Google__Protobuf__Struct *attrs, struct arena *se
         }
     }
     const ProtobufCMessage *copy = codec_copy(&attrs->base, set_arena);
-    if (!copy || message_view_make(copy, set_arena, &ret->attrs) < 0) {
+    struct policy_value view = message_view_make(copy, set_arena);
+    if (view.kind == POLICY_ABSENT) {
         return no_room(err);
     }
+    ret->attrs = view;
     return 0;
 }
 

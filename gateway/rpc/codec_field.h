@@ -103,8 +103,7 @@ static inline bool field_value_is_default(const ProtobufCFieldDescriptor *f, con
     if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
         return field_message(p) == NULL;
     }
-    static const char zero[8] = {0};
-    return memcmp(p, zero, field_element_size(f)) == 0;
+    return field_element_size(f) == 8 ? *(const uint64_t *)p == 0 : *(const uint32_t *)p == 0;
 }
 
 /* A member that would be on the wire. */

@@ -44,6 +44,11 @@ const struct schema_message *schema_message_find(const ProtobufCMessageDescripto
     return NULL;
 }
 
+const struct schema_message *schema_message_at(size_t index)
+{
+    return index < schema_message_count ? &schema_message_table[index] : NULL;
+}
+
 const struct schema_method *schema_method_find(struct str path)
 {
     size_t low = 0;

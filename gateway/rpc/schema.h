@@ -25,7 +25,8 @@ enum schema_kind {
 struct schema_field {
     const char *json_name;
     const struct schema_message *message; /* of a message field, else NULL */
-    bool is_map;                          /* repeated SCHEMA_MAP_ENTRY */
+    uint16_t json_name_len;
+    bool is_map; /* repeated SCHEMA_MAP_ENTRY */
 };
 
 struct schema_message {
@@ -35,10 +36,11 @@ struct schema_message {
 };
 
 struct schema_method {
-    const char *path;    /* "/package.Service/Method" */
-    const char *package; /* "octelium.api.main.cordium.v1" */
-    const char *service; /* full name: "octelium.api.main.cordium.v1.MainService" */
-    const char *name;    /* "GetSpace" */
+    const char *path;         /* "/package.Service/Method" */
+    const char *package;      /* "octelium.api.main.cordium.v1" */
+    const char *service;      /* full name: "octelium.api.main.cordium.v1.MainService" */
+    const char *service_name; /* "MainService" */
+    const char *name;         /* "GetSpace" */
     const struct schema_message *request;
     const struct schema_message *response;
     bool client_streams;
@@ -49,6 +51,10 @@ struct schema_method {
 /* NULL when there is none. */
 const struct schema_message *schema_message_find(const ProtobufCMessageDescriptor *descriptor);
 const struct schema_message *schema_message_by_name(struct str full_name);
+
+/* Without a search: index is one of enum schema_index in the generated api/schema_index.h. */
+const struct schema_message *schema_message_at(size_t index);
+
 const struct schema_method *schema_method_find(struct str path);
 
 /* All of them, sorted by path; lives for ever. */

@@ -8,10 +8,10 @@
 
 #include "policy/base/checked.h"
 
-enum { BLOCK_FIRST_BYTES = 2048, BLOCK_LATER_BYTES = 32768, ALIGN = 16 };
+enum { BLOCK_FIRST_BYTES = 2048, BLOCK_LATER_BYTES = 32768 };
 
 struct arena_block {
-    _Alignas(ALIGN) struct arena_block *older;
+    _Alignas(ARENA_ALIGN) struct arena_block *older;
 };
 
 void arena_init(struct arena *a, size_t cap_bytes)
@@ -53,12 +53,14 @@ void arena_free(struct arena *a)
     a->lent_bytes = 0;
 }
 
-static void *alloc_in_new_block(struct arena *a, size_t size)
+void *arena_alloc_in_new_block(struct arena *a, size_t size)
 {
+    size_t rounded = arena_rounded(size);
     size_t want = a->head || a->lent ? BLOCK_LATER_BYTES : BLOCK_FIRST_BYTES;
     size_t left = a->cap_bytes - a->used_bytes;
     size_t least;
-    if (!checked_add(size, sizeof(struct arena_block), &least) || least > left) {
+    if (rounded < size || !checked_add(rounded, sizeof(struct arena_block), &least) ||
+        least > left) {
         return NULL;
     }
     size_t total = want > least ? want : least;
@@ -73,29 +75,15 @@ static void *alloc_in_new_block(struct arena *a, size_t size)
     a->used_bytes += total;
     char *data = (char *)(b + 1);
     /* A large request gets a block of its own; the block being filled stays in use. */
-    if (a->head && size > want / 2) {
+    if (a->head && rounded > want / 2) {
         b->older = a->head->older;
         a->head->older = b;
         return data;
     }
     a->head = b;
-    a->next = data + size;
+    a->next = data + rounded;
     a->end = (char *)b + total;
     return data;
-}
-
-void *arena_alloc(struct arena *a, size_t size)
-{
-    if (size > SIZE_MAX - ALIGN) {
-        return NULL;
-    }
-    size_t rounded = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    if (a->next && rounded <= (size_t)(a->end - a->next)) {
-        void *p = a->next;
-        a->next += rounded;
-        return p;
-    }
-    return alloc_in_new_block(a, rounded);
 }
 
 void *arena_zalloc(struct arena *a, size_t size)

@@ -2,6 +2,7 @@
 #define BASE_ARENA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "policy/base/str.h"
 
@@ -33,9 +34,30 @@ void arena_reset(struct arena *a);
 /* Frees everything. An arena that was zeroed or freed already is fine. */
 void arena_free(struct arena *a);
 
+enum { ARENA_ALIGN = 16 };
+
+/* Less than size when that overflows. */
+static inline size_t arena_rounded(size_t size)
+{
+    return (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+}
+
+/* For arena_alloc() alone: when the block being filled has no room. */
+void *arena_alloc_in_new_block(struct arena *a, size_t size);
+
 /* Memory aligned to 16 bytes, or NULL when the cap or malloc's patience is reached.
  * A size of 0 gives a valid pointer. */
-void *arena_alloc(struct arena *a, size_t size);
+static inline void *arena_alloc(struct arena *a, size_t size)
+{
+    size_t rounded = arena_rounded(size);
+    if (rounded >= size && a->next && rounded <= (size_t)(a->end - a->next)) {
+        void *p = a->next;
+        a->next += rounded;
+        return p;
+    }
+    return arena_alloc_in_new_block(a, size);
+}
+
 void *arena_zalloc(struct arena *a, size_t size);
 void *arena_calloc(struct arena *a, size_t count, size_t size);
 

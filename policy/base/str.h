@@ -30,6 +30,42 @@ static inline struct str str_make(const void *ptr, size_t len)
     return (struct str){ptr, len};
 }
 
+static inline uint64_t str_word(const char *s)
+{
+    uint64_t word;
+    memcpy(&word, s, sizeof word);
+    return word;
+}
+
+static inline uint32_t str_half_word(const char *s)
+{
+    uint32_t word;
+    memcpy(&word, s, sizeof word);
+    return word;
+}
+
+/* memcmp() == 0 without a call for the short texts that member names are: two words, which may
+ * overlap, cover them. */
+static inline bool str_same_bytes(const char *a, const char *b, size_t len)
+{
+    if (len > 16) {
+        return memcmp(a, b, len) == 0;
+    }
+    if (len >= 8) {
+        return ((str_word(a) ^ str_word(b)) | (str_word(a + len - 8) ^ str_word(b + len - 8))) == 0;
+    }
+    if (len >= 4) {
+        return ((str_half_word(a) ^ str_half_word(b)) |
+                (str_half_word(a + len - 4) ^ str_half_word(b + len - 4))) == 0;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (a[i] != b[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static inline bool str_eq(struct str a, struct str b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);

@@ -109,8 +109,12 @@ int eval_list_get(struct eval *e, const struct policy_list *list, size_t index,
         *ret = array->items[index];
         return 0;
     }
-    int status = list->ops->get(list, index, e->arena, ret);
-    return status ? value_input_error(status) : 0;
+    struct policy_value item = list->ops->get(list, index, e->arena);
+    if (item.kind == POLICY_ABSENT) {
+        return value_input_error(policy_value_status(item));
+    }
+    *ret = item;
+    return 0;
 }
 
 struct policy_value eval_make_list(struct eval *e, const struct node *n, size_t count,
@@ -334,7 +338,7 @@ struct policy_value run_equal(struct eval *e, const struct node *n)
         if (!eval_charge(e, eval_text_cost(l.len < r.len ? l.len : r.len))) {
             return eval_limit(e, n);
         }
-        bool same = l.len == r.len && value_same_bytes(l.as.text, r.as.text, l.len);
+        bool same = l.len == r.len && str_same_bytes(l.as.text, r.as.text, l.len);
         return policy_bool(same == (n->op == OP_EQ));
     }
     struct policy_value same = eval_equal(e, n, l, r);
@@ -352,7 +356,7 @@ struct policy_value run_equal_text(struct eval *e, const struct node *n)
     if (!eval_charge(e, eval_text_cost(v.len < text->len ? v.len : text->len))) {
         return eval_limit(e, n);
     }
-    bool same = v.len == text->len && value_same_bytes(v.as.text, text->as.text, text->len);
+    bool same = v.len == text->len && str_same_bytes(v.as.text, text->as.text, text->len);
     return policy_bool(same == (n->op == OP_EQ));
 }
 

@@ -51,52 +51,50 @@ static struct policy_value select_slow(struct eval *e, const struct node *n, str
     return optional ? as_optional(e, n, member) : member;
 }
 
-/* As select_slow(), of a map of the caller. */
-__attribute__((noinline)) static struct policy_value select_lazy(struct eval *e,
-                                                                 const struct node *n,
-                                                                 const struct policy_value *v,
-                                                                 const struct policy_value *name)
+/* Why v.name gave nothing, or what it gives when v is no map; `given` is what its map said. */
+__attribute__((noinline)) static struct policy_value
+select_unusual(struct eval *e, const struct node *n, struct policy_value v,
+               struct policy_value name, struct policy_value given)
 {
-    struct policy_value member;
-    if (v->kind != POLICY_MAP) {
-        return select_slow(e, n, *v, *name, false);
+    int status = policy_value_status(given);
+    if (status) {
+        return eval_fail_code(e, n, value_input_error(status));
     }
-    int found = v->as.map->ops->get(v->as.map, *name, e->arena, &member);
-    if (__builtin_expect(found == 1, 1)) {
-        return member;
-    }
-    return found < 0 ? eval_fail_code(e, n, value_input_error(found))
-                     : missing_member(e, n, *v, *name);
+    return v.kind == POLICY_MAP ? missing_member(e, n, v, name) : select_slow(e, n, v, name, false);
 }
 
-static inline const struct policy_value *member_of_small_map(const struct policy_value *v,
-                                                             const struct policy_value *name)
+static inline struct policy_value
+member_of_map(struct policy_value v, const struct policy_value *name, struct arena *arena)
 {
-    const struct entry_map *small = v->kind == POLICY_MAP ? value_small_map(v->as.map) : NULL;
-    return small ? value_small_map_find(small, name->as.text, name->len) : NULL;
+    if (v.kind != POLICY_MAP) {
+        return policy_absent();
+    }
+    const struct entry_map *small = value_small_map(v.as.map);
+    if (!small) {
+        return v.as.map->ops->get(v.as.map, *name, arena);
+    }
+    const struct policy_value *member = value_small_map_find(small, name->as.text, name->len);
+    return member ? *member : policy_absent();
 }
 
-/* The names from number i on. Walks by pointers as long as the maps are small built-in ones: no
- * value is copied. What other chains begin with as well is remembered on the way. */
+/* The names from number i on. What other chains begin with as well is remembered on the way. */
 static inline struct policy_value select_names(struct eval *e, const struct node *n,
-                                               const struct policy_value *v, uint32_t i)
+                                               struct policy_value v, uint32_t i)
 {
-    struct policy_value slow;
     for (; i < n->count; i++) {
-        const struct policy_value *member = member_of_small_map(v, &n->names[i]);
-        if (!member) {
-            slow = select_lazy(e, n, v, &n->names[i]);
-            if (value_failed(slow)) {
-                return slow;
+        struct policy_value member = member_of_map(v, &n->names[i], e->arena);
+        if (__builtin_expect(member.kind == POLICY_ABSENT, 0)) {
+            member = select_unusual(e, n, v, n->names[i], member);
+            if (value_failed(member)) {
+                return member;
             }
-            member = &slow;
         }
         v = member;
         if (n->memo_count && n->memo_at[i]) {
-            e->memos[n->memo_at[i] - 1] = *v;
+            e->memos[n->memo_at[i] - 1] = v;
         }
     }
-    return *v;
+    return v;
 }
 
 /* n->a.names[0].names[1]... */
@@ -106,7 +104,7 @@ struct policy_value run_select(struct eval *e, const struct node *n)
     if (value_failed(v)) {
         return v;
     }
-    return eval_charge(e, n->count) ? select_names(e, n, &v, 0) : eval_limit(e, n);
+    return eval_charge(e, n->count) ? select_names(e, n, v, 0) : eval_limit(e, n);
 }
 
 /* The same from a declared variable, which stays the same in an evaluation: goes on from the
@@ -122,10 +120,10 @@ struct policy_value run_select_variable(struct eval *e, const struct node *n)
     for (uint32_t k = n->memo_count; k-- > 0;) {
         const struct policy_value *met = &e->memos[n->memos[k].slot];
         if (met->kind != POLICY_ABSENT) {
-            return select_names(e, n, met, n->memos[k].count);
+            return select_names(e, n, *met, n->memos[k].count);
         }
     }
-    return select_names(e, n, &e->vars[n->slot], 0);
+    return select_names(e, n, e->vars[n->slot], 0);
 }
 
 struct policy_value run_opt_select(struct eval *e, const struct node *n)

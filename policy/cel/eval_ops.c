@@ -171,7 +171,7 @@ static inline int text_is_item(struct eval *e, struct policy_value text,
         return -1;
     }
     return is_text && item->len == text.len &&
-           value_same_bytes(item->as.text, text.as.text, text.len);
+           str_same_bytes(item->as.text, text.as.text, text.len);
 }
 
 static struct policy_value text_in_list(struct eval *e, const struct node *n,

@@ -8,12 +8,11 @@ static size_t array_list_size(const struct policy_list *self)
     return ((const struct array_list *)(const void *)self)->count;
 }
 
-static int array_list_get(const struct policy_list *self, size_t index, struct arena *arena,
-                          struct policy_value *ret)
+static struct policy_value array_list_get(const struct policy_list *self, size_t index,
+                                          struct arena *arena)
 {
     (void)arena;
-    *ret = ((const struct array_list *)(const void *)self)->items[index];
-    return 0;
+    return ((const struct array_list *)(const void *)self)->items[index];
 }
 
 const struct policy_list_ops array_list_ops = {array_list_size, array_list_get};
@@ -205,20 +204,16 @@ static const struct policy_entry *find_sorted(const struct entry_map *m, struct 
     return NULL;
 }
 
-static int entry_map_get(const struct policy_map *self, struct policy_value key,
-                         struct arena *arena, struct policy_value *ret)
+static struct policy_value entry_map_get(const struct policy_map *self, struct policy_value key,
+                                         struct arena *arena)
 {
     (void)arena;
     const struct entry_map *m = (const struct entry_map *)(const void *)self;
     if (!value_is_key(key) && (key.kind != POLICY_DOUBLE || isnan(key.as.d))) {
-        return 0;
+        return policy_absent();
     }
     const struct policy_entry *entry = m->order ? find_sorted(m, key) : find_linear(m, key);
-    if (!entry) {
-        return 0;
-    }
-    *ret = entry->value;
-    return 1;
+    return entry ? entry->value : policy_absent();
 }
 
 static int entry_map_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
@@ -244,7 +239,7 @@ int value_map_get_name(const struct policy_map *map, struct policy_value name, s
 {
     const struct entry_map *small = value_small_map(map);
     if (!small) {
-        return map->ops->get(map, name, arena, ret);
+        return policy_map_get(map, name, arena, ret);
     }
     const struct policy_value *v = value_small_map_find(small, name.as.text, name.len);
     if (!v) {
@@ -379,13 +374,25 @@ size_t policy_list_size(const struct policy_list *list)
     return list->ops->size(list);
 }
 
+/* An item of a list is never just absent. */
+static int unreadable_status(struct policy_value v)
+{
+    int status = policy_value_status(v);
+    return status ? status : -STATUS_INTERNAL;
+}
+
 int policy_list_get(const struct policy_list *list, size_t index, struct arena *arena,
                     struct policy_value *ret)
 {
     if (index >= list->ops->size(list)) {
         return -STATUS_OUT_OF_RANGE;
     }
-    return list->ops->get(list, index, arena, ret);
+    struct policy_value v = list->ops->get(list, index, arena);
+    if (v.kind == POLICY_ABSENT) {
+        return unreadable_status(v);
+    }
+    *ret = v;
+    return 0;
 }
 
 size_t policy_map_size(const struct policy_map *map)
@@ -396,7 +403,12 @@ size_t policy_map_size(const struct policy_map *map)
 int policy_map_get(const struct policy_map *map, struct policy_value key, struct arena *arena,
                    struct policy_value *ret)
 {
-    return map->ops->get(map, key, arena, ret);
+    struct policy_value v = map->ops->get(map, key, arena);
+    if (v.kind == POLICY_ABSENT) {
+        return policy_value_status(v);
+    }
+    *ret = v;
+    return 1;
 }
 
 int policy_map_next(const struct policy_map *map, size_t *cursor, struct arena *arena,

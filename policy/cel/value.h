@@ -48,39 +48,6 @@ static inline bool value_is_text(struct policy_value v, struct str s)
     return v.len == s.len && memcmp(v.as.text, s.ptr, s.len) == 0;
 }
 
-/* memcmp() == 0 without a call for the short texts that member names are. */
-static inline bool value_same_bytes(const char *a, const char *b, size_t len)
-{
-    uint64_t x;
-    uint64_t y;
-    if (len > 16) {
-        return memcmp(a, b, len) == 0;
-    }
-    if (len >= 8) {
-        /* Two words that overlap. */
-        memcpy(&x, a, 8);
-        memcpy(&y, b, 8);
-        uint64_t different = x ^ y;
-        memcpy(&x, a + len - 8, 8);
-        memcpy(&y, b + len - 8, 8);
-        return (different | (x ^ y)) == 0;
-    }
-    if (len >= 4) {
-        uint32_t v[4];
-        memcpy(&v[0], a, 4);
-        memcpy(&v[1], b, 4);
-        memcpy(&v[2], a + len - 4, 4);
-        memcpy(&v[3], b + len - 4, 4);
-        return ((v[0] ^ v[1]) | (v[2] ^ v[3])) == 0;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (a[i] != b[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The map when it is a small built-in one, else NULL. */
 static inline const struct entry_map *value_small_map(const struct policy_map *map)
 {
@@ -95,7 +62,7 @@ static inline const struct policy_value *value_small_map_find(const struct entry
     const struct policy_entry *end = m->entries + m->count;
     for (const struct policy_entry *entry = m->entries; entry < end; entry++) {
         if (entry->key.len == len && entry->key.kind == POLICY_STRING &&
-            value_same_bytes(entry->key.as.text, name, len)) {
+            str_same_bytes(entry->key.as.text, name, len)) {
             return &entry->value;
         }
     }

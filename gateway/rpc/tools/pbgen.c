@@ -1,9 +1,10 @@
 /* pbgen: a build tool. Reads the FileDescriptorSet of the API and writes
  *   - the same set as protoc-gen-c 1.4 takes it: a proto3 `optional` field becomes the only member
  *     of a real oneof named has_FIELD, which has the same bytes on the wire;
- *   - schema_table.c: what gateway/rpc/schema.h offers beyond protobuf-c's own descriptors.
+ *   - schema_table.c: what gateway/rpc/schema.h offers beyond protobuf-c's own descriptors;
+ *   - schema_index.h: the place of each message in it.
  *
- *     pbgen SET.pb REWRITTEN.pb schema_table.c
+ *     pbgen SET.pb REWRITTEN.pb schema_table.c schema_index.h
  *
  * It trusts its input, which protoc made, and stops at the first thing that it does not know. */
 #include <ctype.h>
@@ -327,13 +328,13 @@ static void message_row_write_fields(const struct tables *t, const struct messag
         fprintf(o, "    {\"%s\", ", f->json_name);
         if (f->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE) {
             size_t k = tables_index_of(t, f->type_name);
-            fprintf(o, "&schema_message_table[%zu], %s},\n", k,
+            fprintf(o, "&schema_message_table[%zu], %zu, %s},\n", k, strlen(f->json_name),
                     message_is_map_entry(t->messages[k].message) ? "true" : "false");
         } else {
-            fprintf(o, "NULL, false},\n");
+            fprintf(o, "NULL, %zu, false},\n", strlen(f->json_name));
         }
     }
-    fprintf(o, "%s};\n", m->n_field ? "" : "    {NULL, NULL, false},\n");
+    fprintf(o, "%s};\n", m->n_field ? "" : "    {NULL, NULL, 0, false},\n");
     free(fields);
 }
 
@@ -362,10 +363,10 @@ static void tables_write_methods(const struct tables *t, FILE *o)
             options->idempotency_level ==
                 GOOGLE__PROTOBUF__METHOD_OPTIONS__IDEMPOTENCY_LEVEL__NO_SIDE_EFFECTS;
         fprintf(o,
-                "    {\"%s\", \"%s\", \"%s.%s\", \"%s\", &schema_message_table[%zu], "
+                "    {\"%s\", \"%s\", \"%s.%s\", \"%s\", \"%s\", &schema_message_table[%zu], "
                 "&schema_message_table[%zu], %s, %s, %s},\n",
-                row->path, row->file->package, row->file->package, row->service, row->method->name,
-                tables_index_of(t, row->method->input_type),
+                row->path, row->file->package, row->file->package, row->service, row->service,
+                row->method->name, tables_index_of(t, row->method->input_type),
                 tables_index_of(t, row->method->output_type),
                 row->method->client_streaming ? "true" : "false",
                 row->method->server_streaming ? "true" : "false",
@@ -451,6 +452,24 @@ static void tables_write(const struct tables *t, const FileSet *set, const uint8
     }
 }
 
+static void index_write(const struct tables *t, const char *path)
+{
+    FILE *o = fopen(path, "w");
+    if (!o) {
+        fatal("cannot write %s", path);
+    }
+    fprintf(o, "/* Made by pbgen from gateway/api: do not edit. */\n"
+               "#ifndef API_SCHEMA_INDEX_H\n#define API_SCHEMA_INDEX_H\n\n"
+               "enum schema_index {\n");
+    for (size_t i = 0; i < t->message_count; i++) {
+        fprintf(o, "    SCHEMA_INDEX_%s = %zu,\n", t->messages[i].c_name, i);
+    }
+    fprintf(o, "};\n\n#endif\n");
+    if (fclose(o)) {
+        fatal("cannot write %s", path);
+    }
+}
+
 /* proto3 `optional`: protoc made a hidden oneof for it; make it a visible one. */
 static void message_rewrite_optional(Message *m)
 {
@@ -503,8 +522,8 @@ static uint8_t *file_read(const char *path, size_t *ret_len)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fatal("use: pbgen SET.pb REWRITTEN.pb schema_table.c");
+    if (argc != 5) {
+        fatal("use: pbgen SET.pb REWRITTEN.pb schema_table.c schema_index.h");
     }
     size_t len;
     uint8_t *raw = file_read(argv[1], &len);
@@ -527,6 +546,7 @@ int main(int argc, char **argv)
     qsort(t.messages, t.message_count, sizeof(t.messages[0]), message_row_cmp);
     qsort(t.methods, t.method_count, sizeof(t.methods[0]), method_row_cmp);
     tables_write(&t, set, raw, len, argv[3]);
+    index_write(&t, argv[4]);
     for (size_t i = 0; i < set->n_file; i++) {
         for (size_t k = 0; k < set->file[i]->n_message_type; k++) {
             message_rewrite_optional(set->file[i]->message_type[k]);

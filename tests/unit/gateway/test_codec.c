@@ -1,9 +1,11 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/cordium.pb-c.h"
 #include "api/core.pb-c.h"
+#include "api/schema_index.h"
 #include "gateway/rpc/codec.h"
 #include "google/protobuf/struct.pb-c.h"
 #include "google/protobuf/timestamp.pb-c.h"
@@ -612,6 +614,23 @@ START_TEST(methods_are_found_by_path)
 }
 END_TEST
 
+START_TEST(schemas_are_found_by_their_place)
+{
+    ck_assert_ptr_eq(schema_message_at(SCHEMA_INDEX_core__user),
+                     schema_message_find(&core__user__descriptor));
+    ck_assert_ptr_eq(schema_message_at(SCHEMA_INDEX_cordium__workspace__spec__limit),
+                     schema_message_find(&cordium__workspace__spec__limit__descriptor));
+    size_t count = 0;
+    for (const struct schema_message *m; (m = schema_message_at(count)) != NULL; count++) {
+        ck_assert_ptr_eq(schema_message_find(m->descriptor), m);
+        for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
+            ck_assert_uint_eq(m->fields[i].json_name_len, strlen(m->fields[i].json_name));
+        }
+    }
+    ck_assert_uint_gt(count, 300);
+}
+END_TEST
+
 START_TEST(files_are_found_by_name_and_symbol)
 {
     const struct schema_file *file = schema_file_by_name(STR("api/cordium.proto"));
@@ -666,6 +685,7 @@ Suite *suite_codec(void)
     tcase_add_test(t, merge_is_protobufs_merge);
     tcase_add_test(t, equal_knows_every_difference);
     tcase_add_test(t, methods_are_found_by_path);
+    tcase_add_test(t, schemas_are_found_by_their_place);
     tcase_add_test(t, files_are_found_by_name_and_symbol);
     suite_add_tcase(s, t);
     return s;

@@ -262,14 +262,14 @@ static size_t lazy_size(const struct policy_map *self)
     return policy_map_size(((const struct lazy_map *)(const void *)self)->inner);
 }
 
-static int lazy_get(const struct policy_map *self, struct policy_value key, struct arena *arena,
-                    struct policy_value *ret)
+static struct policy_value lazy_get(const struct policy_map *self, struct policy_value key,
+                                    struct arena *arena)
 {
     const struct lazy_map *m = (const struct lazy_map *)(const void *)self;
     if (m->fails && key.kind == POLICY_STRING && str_is(policy_value_str(key), "bad")) {
-        return -STATUS_INVALID_ARGUMENT;
+        return policy_unreadable(-STATUS_INVALID_ARGUMENT);
     }
-    return policy_map_get(m->inner, key, arena, ret);
+    return m->inner->ops->get(m->inner, key, arena);
 }
 
 static int lazy_next(const struct policy_map *self, size_t *cursor, struct arena *arena,

@@ -562,17 +562,22 @@ static size_t lazy_size(const struct policy_map *self)
     return 1;
 }
 
-static int lazy_get(const struct policy_map *self, struct policy_value key, struct arena *arena,
-                    struct policy_value *ret)
+static struct policy_value lazy_get(const struct policy_map *self, struct policy_value key,
+                                    struct arena *arena)
 {
     const struct lazy_map *m = (const struct lazy_map *)(const void *)self;
     (*m->asked)++;
+    if (key.kind == POLICY_STRING && str_is(policy_value_str(key), "broken")) {
+        return policy_unreadable(-STATUS_UNAVAILABLE);
+    }
+    if (key.kind == POLICY_STRING && str_is(policy_value_str(key), "never")) {
+        return policy_timestamp(POLICY_TIMESTAMP_SECONDS_MAX + 1, 0);
+    }
     if (key.kind != POLICY_STRING || !str_is(policy_value_str(key), "self")) {
-        return 0;
+        return policy_absent();
     }
     struct lazy_map *inner = arena_memdup(arena, m, sizeof *m);
-    *ret = inner ? policy_map(&inner->map) : policy_absent();
-    return inner ? 1 : -STATUS_RESOURCE_EXHAUSTED;
+    return inner ? policy_map(&inner->map) : policy_unreadable(-STATUS_RESOURCE_EXHAUSTED);
 }
 
 static int lazy_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
@@ -583,8 +588,7 @@ static int lazy_next(const struct policy_map *self, size_t *cursor, struct arena
         return 0;
     }
     *ret_key = policy_string(STR("self"));
-    int found = lazy_get(self, *ret_key, arena, ret_value ? ret_value : &ignored);
-    return found;
+    return policy_map_get(self, *ret_key, arena, ret_value ? ret_value : &ignored);
 }
 
 static const struct policy_map_ops lazy_ops = {lazy_size, lazy_get, lazy_next};
@@ -606,6 +610,32 @@ static int eval_lazy(const char *text, unsigned *asked, struct policy_value *ret
     policy_env_free(env);
     return code;
 }
+
+START_TEST(what_cannot_be_read_fails_the_evaluation)
+{
+    static const char *const expressions[] = {
+        "ctx.broken == 1",
+        "ctx.broken != 1",
+        "ctx.broken.more == 1",
+        "ctx.self.broken == 1",
+        "has(ctx.broken)",
+        "has(ctx.broken.more)",
+        "'broken' in ctx",
+        "ctx['broken'] == 1",
+        "ctx[?'broken'].hasValue()",
+        "ctx.?broken.hasValue()",
+        "true || ctx.broken == 1 ? ctx.broken : 1",
+        "ctx.broken == 1 || true",
+        "ctx.never != timestamp('2026-01-01T00:00:00Z')",
+    };
+    unsigned asked;
+    struct policy_value v;
+    for (size_t i = 0; i < sizeof expressions / sizeof expressions[0]; i++) {
+        int code = eval_lazy(expressions[i], &asked, &v);
+        ck_assert_msg(code == -POLICY_E_INPUT, "%s gave %d", expressions[i], code);
+    }
+}
+END_TEST
 
 START_TEST(lazy_maps_are_asked_only_for_what_is_needed)
 {
@@ -788,6 +818,7 @@ Suite *suite_cel(void)
     tcase_add_test(tc, regexes_mean_what_re2_means);
     tcase_add_test(tc, nesting_and_length_are_bounded);
     tcase_add_test(tc, long_chains_are_fine);
+    tcase_add_test(tc, what_cannot_be_read_fails_the_evaluation);
     tcase_add_test(tc, lazy_maps_are_asked_only_for_what_is_needed);
     tcase_add_test(tc, endless_lazy_values_end_in_an_error);
     tcase_add_test(tc, evaluation_takes_no_memory_beyond_the_lent_block);

@@ -19,19 +19,19 @@ static size_t counting_size(const struct policy_map *self)
     return policy_map_size(((const struct counting_map *)(const void *)self)->inner);
 }
 
-static int counting_get(const struct policy_map *self, struct policy_value key, struct arena *arena,
-                        struct policy_value *ret)
+static struct policy_value counting_get(const struct policy_map *self, struct policy_value key,
+                                        struct arena *arena)
 {
     const struct counting_map *m = (const struct counting_map *)(const void *)self;
-    int found = policy_map_get(m->inner, key, arena, ret);
+    struct policy_value v = m->inner->ops->get(m->inner, key, arena);
     ++*m->asked;
-    if (found == 1 && ret->kind == POLICY_MAP) {
+    if (v.kind == POLICY_MAP) {
         struct counting_map *below = arena_alloc(arena, sizeof *below);
         ck_assert_ptr_nonnull(below);
-        *below = (struct counting_map){{&counting_ops}, ret->as.map, m->asked};
-        *ret = policy_map(&below->map);
+        *below = (struct counting_map){{&counting_ops}, v.as.map, m->asked};
+        return policy_map(&below->map);
     }
-    return found;
+    return v;
 }
 
 static int counting_next(const struct policy_map *self, size_t *cursor, struct arena *arena,
