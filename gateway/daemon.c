@@ -21,6 +21,7 @@
 #include "gateway/services/oneshot_table.h"
 #include "gateway/services/image_builder.h"
 #include "gateway/services/watch.h"
+#include "gateway/services/work_queue.h"
 #include "gateway/services/workspace_run.h"
 #include "gateway/state/store.h"
 #include "gateway/version.h"
@@ -164,7 +165,7 @@ static int open_services(struct daemon *d, struct error *err)
     };
     if (watch_hub_new(g, &g->watches, err) < 0 || image_table_new(g, &g->images, err) < 0 ||
         workspace_table_new(g, &g->workspaces, err) < 0 ||
-        oneshot_table_new(g, &g->oneshots, err) < 0 ||
+        oneshot_table_new(g, &g->oneshots, err) < 0 || work_queue_new(g, &g->work, err) < 0 ||
         edge_server_new(&d->loop, edge_limits_default(), &request_events, g, &g->edge, err) < 0) {
         return -err->status;
     }
@@ -223,6 +224,7 @@ static void close_all(struct daemon *d)
         uv_run(&d->loop, UV_RUN_DEFAULT);
         (void)uv_loop_close(&d->loop);
     }
+    work_queue_free(g->work);
     policy_store_free(g->policies);
     store_close(g->store);
 }

@@ -16,6 +16,7 @@ struct workspace_table;
 struct image_table;
 struct watch_hub;
 struct oneshot_table;
+struct work_queue;
 
 /* Everything the daemon has; made by main.c and passed as first argument. */
 struct gateway {
@@ -30,6 +31,7 @@ struct gateway {
     struct image_table *images;         /* services/image_builder.h */
     struct watch_hub *watches;          /* services/watch.h */
     struct oneshot_table *oneshots;     /* services/oneshot_table.h */
+    struct work_queue *work;            /* services/work_queue.h */
 };
 
 /* The one clock: wall time in nanoseconds since 1970, and monotonic nanoseconds. */

@@ -108,6 +108,8 @@ static bool set_switch(struct arguments *a, int key)
         {OPT_STRICT, &a->is_strict},
         {OPT_UPDATE, &a->update},
         {OPT_ALL, &a->show_all},
+        {OPT_ONLINE, &a->is_online},
+        {OPT_IN_FORCE, &a->is_in_force},
     };
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
         if (switches[i].key == key) {
@@ -197,8 +199,10 @@ static void check_output(const struct command *command, const struct arguments *
 {
     static const char *const common[] = {"table", "json", "yaml", NULL};
     static const char *const findings[] = {"text", "json", "sarif", NULL};
-    bool is_findings = strcmp(command->name, "policy check") == 0;
-    const char *const *formats = is_findings ? findings : common;
+    static const char *const results[] = {"text", "json", "yaml", NULL};
+    const char *const *formats = strcmp(command->name, "policy check") == 0  ? findings
+                                 : strcmp(command->name, "policy test") == 0 ? results
+                                                                             : common;
     for (size_t i = 0; a->output && formats[i]; i++) {
         if (strcmp(a->output, formats[i]) == 0) {
             return;

@@ -26,7 +26,7 @@ struct arguments {
     uint32_t page, items_per_page;
     bool is_ephemeral, remove_after, as_root, no_stdin, is_recursive, is_dry_run, prune, detach,
         cancel, no_wait, timestamps, start, read_only, cordium_config, no_network, is_strict,
-        update, show_all;
+        update, show_all, is_online, is_in_force;
     const char *language, *into, *key;
     struct argument_list collect, sent_files;
     uint32_t timeout_seconds;
@@ -89,6 +89,8 @@ enum {
     OPT_COLLECT,
     OPT_SEND,
     OPT_TIMEOUT,
+    OPT_ONLINE,
+    OPT_IN_FORCE,
 };
 
 /* Entries for struct argp_option tables. */

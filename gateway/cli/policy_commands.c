@@ -10,6 +10,7 @@
 #include "executor/proc/fd.h"
 #include "gateway/authorize/text_diff.h"
 #include "gateway/cli/cli.h"
+#include "gateway/cli/policy_online.h"
 #include "gateway/cli/yaml_folder.h"
 #include "gateway/policyfile/format.h"
 #include "gateway/policyfile/policy_files.h"
@@ -23,13 +24,17 @@ struct reading {
     struct policy_files files;
     struct arena arena;
     size_t file_count;
+    struct cli *cli; /* NULL without a server */
+    struct policy_texts texts;
 };
 
 static int take_file(void *arg, const char *path, struct str text, struct error *err)
 {
     struct reading *r = arg;
-    (void)err;
     r->file_count++;
+    if (r->cli) {
+        return policy_texts_add(r->cli, &r->texts, path, text, err);
+    }
     policy_files_add(&r->files, path, text);
     return 0;
 }
@@ -44,16 +49,11 @@ static void read_all(struct reading *r, const struct argument_list *words)
     }
 }
 
-static bool open_reading(struct reading *r)
+static int open_reading(struct reading *r, struct cli *cli, struct error *err)
 {
-    struct error err = {0};
-    *r = (struct reading){0};
+    *r = (struct reading){.cli = cli};
     arena_init(&r->arena, FILES_MEMORY_MAX_BYTES);
-    if (policy_files_open(&r->files, &r->arena, &err)) {
-        (void)cli_report(&err);
-        return false;
-    }
-    return true;
+    return policy_files_open(&r->files, &r->arena, err);
 }
 
 static void close_reading(struct reading *r)
@@ -89,7 +89,7 @@ static int exit_code_of(const struct diagnostics *d, bool is_strict)
                                                                       : 0;
 }
 
-static int print_findings(struct reading *r, const struct arguments *args)
+static int print_findings(struct reading *r, size_t policy_count, const struct arguments *args)
 {
     struct diagnostics *d = &r->files.diagnostics;
     enum diagnostic_format format = format_of(args->output);
@@ -101,7 +101,7 @@ static int print_findings(struct reading *r, const struct arguments *args)
     diagnostics_print(d, format, &out);
     if (format == DIAGNOSTIC_TEXT) {
         buf_printf(&out, "%zu files, %zu policies: %zu errors, %zu warnings, %zu notes%s\n",
-                   r->file_count, r->files.policy_count, d->by_severity[POLICY_SEVERITY_ERROR],
+                   r->file_count, policy_count, d->by_severity[POLICY_SEVERITY_ERROR],
                    d->by_severity[POLICY_SEVERITY_WARNING], d->by_severity[POLICY_SEVERITY_NOTE],
                    d->is_cut ? " (not all are shown)" : "");
     }
@@ -110,18 +110,45 @@ static int print_findings(struct reading *r, const struct arguments *args)
     return ok ? exit_code_of(d, args->is_strict) : EXIT_ERRORS;
 }
 
+static int check_offline(const struct arguments *args)
+{
+    struct reading r;
+    struct error err = {0};
+    int code = EXIT_ERRORS;
+    if (open_reading(&r, NULL, &err)) {
+        (void)cli_report(&err);
+    } else {
+        read_all(&r, &args->words);
+        policy_files_check(&r.files, true);
+        code = print_findings(&r, r.files.policy_count, args);
+    }
+    close_reading(&r);
+    return code;
+}
+
+static int check_online(struct cli *cli, const struct arguments *args, int *exit_code,
+                        struct error *err)
+{
+    struct reading r;
+    size_t policy_count = 0;
+    int rc = open_reading(&r, cli, err);
+    if (rc == 0) {
+        read_all(&r, &args->words);
+    }
+    if (rc == 0 && r.texts.count > 0) {
+        rc = policy_online_check(cli, &r.texts, args, &r.files.diagnostics, &policy_count, err);
+    }
+    if (rc == 0) {
+        *exit_code = print_findings(&r, policy_count, args);
+    }
+    close_reading(&r);
+    return rc;
+}
+
 static int run_check(const struct command *self, const struct arguments *args)
 {
     (void)self;
-    struct reading r;
-    if (!open_reading(&r)) {
-        return EXIT_ERRORS;
-    }
-    read_all(&r, &args->words);
-    policy_files_check(&r.files, true);
-    int code = print_findings(&r, args);
-    close_reading(&r);
-    return code;
+    return policy_is_online(args) ? cli_run(args, check_online) : check_offline(args);
 }
 
 struct formatting {
@@ -209,13 +236,16 @@ static const struct argp_option check_options[] = {
     {"output", 'o', "FORMAT", 0, "text, json or sarif", 0},
     {"strict", OPT_STRICT, NULL, 0, "exit with 2 when there are warnings", 0},
     {"all", OPT_ALL, NULL, 0, "show notes too", 0},
+    {"online", OPT_ONLINE, NULL, 0,
+     "ask the server, which knows what is in force; --server does too", 0},
     ARG_END,
 };
 
 const struct command policy_commands[] = {
     {"policy check",
      "Check policy files: syntax, types, references, and what rules do that is not meant.\v"
-     "Needs no server. Exit codes: 0 nothing wrong, 1 errors, 2 warnings with --strict, 64 usage.",
+     "Needs no server, but can ask one. Exit codes: 0 nothing wrong, 1 errors, 2 warnings with "
+     "--strict, 64 usage.",
      "FILE|FOLDER...", check_options, 0, 1, ARGUMENTS_LIST_MAX, run_check},
     {"policy fmt",
      "Bring policy files into their canonical form, in place.\v"

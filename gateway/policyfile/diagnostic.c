@@ -32,6 +32,7 @@ static const struct policy_finding_kind file_kinds[] = {
     {"policy-duplicate", POLICY_SEVERITY_ERROR, "Two documents have the same kind and name"},
     {"parent-missing", POLICY_SEVERITY_WARNING, "The parent of a policy is not in the files"},
     {"attached-missing", POLICY_SEVERITY_WARNING, "An attached policy is not in the files"},
+    {"test-invalid", POLICY_SEVERITY_ERROR, "A test of policies cannot be run"},
 };
 
 enum { FILE_KIND_COUNT = sizeof file_kinds / sizeof file_kinds[0] };
@@ -144,12 +145,9 @@ static void add_visible(struct buf *out, struct str s)
     }
 }
 
-static void print_caret(const struct diagnostic *item, struct buf *out)
+void diagnostic_underline(const struct diagnostic *item, struct buf *out)
 {
     size_t at = 0;
-    buf_printf(out, "%5u | ", item->line);
-    add_visible(out, item->source);
-    buf_add_cstr(out, "\n      | ");
     for (uint32_t c = 1; c < item->column && at < item->source.len; c++) {
         buf_add_u8(out, item->source.ptr[at] == '\t' ? '\t' : ' ');
         at++;
@@ -161,6 +159,14 @@ static void print_caret(const struct diagnostic *item, struct buf *out)
     for (uint32_t i = 1; i < item->length && at + i < item->source.len; i++) {
         buf_add_u8(out, '~');
     }
+}
+
+static void print_caret(const struct diagnostic *item, struct buf *out)
+{
+    buf_printf(out, "%5u | ", item->line);
+    add_visible(out, item->source);
+    buf_add_cstr(out, "\n      | ");
+    diagnostic_underline(item, out);
     buf_add_u8(out, '\n');
 }
 

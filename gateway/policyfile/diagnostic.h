@@ -53,6 +53,10 @@ enum diagnostic_format { DIAGNOSTIC_TEXT, DIAGNOSTIC_JSON, DIAGNOSTIC_SARIF };
  * SARIF: version 2.1.0 (docs.oasis-open.org/sarif). */
 void diagnostics_print(const struct diagnostics *d, enum diagnostic_format format, struct buf *out);
 
+/* What stands below the source line to point at the place: blanks (tabs where the line has them),
+ * '^', and '~' for the rest. */
+void diagnostic_underline(const struct diagnostic *item, struct buf *out);
+
 /* The summary of a code, for documents and SARIF; iterate until NULL. */
 const char *diagnostic_code_at(size_t i, enum policy_severity *ret_severity,
                                const char **ret_summary);

@@ -334,10 +334,11 @@ static void keep_finding(void *arg, const struct policy_finding *finding)
     tell(&c, &finding->place, kind->severity, kind->code, finding->text, finding->remedy);
 }
 
-/* The policies that the files may refer to, in order. */
+/* The policies that the files may refer to: names in order, and the set in force. */
 struct known_policies {
     struct str *names;
     size_t count;
+    const struct policy_set *in_force; /* NULL: not known */
 };
 
 static int compare_names(const void *x, const void *y)
@@ -349,7 +350,7 @@ static int compare_names(const void *x, const void *y)
 static struct known_policies know_policies(struct policy_files *files)
 {
     const struct system_policy *system;
-    struct known_policies known = {0};
+    struct known_policies known = {.in_force = files->in_force};
     size_t room = files->policy_count;
     for (size_t i = 0; system_policy_at(i); i++) {
         room++;
@@ -371,8 +372,9 @@ static struct known_policies know_policies(struct policy_files *files)
 
 static bool has_policy(const struct known_policies *known, struct str name)
 {
-    return known->count > 0 &&
-           bsearch(&name, known->names, known->count, sizeof name, compare_names);
+    bool is_written =
+        known->count > 0 && bsearch(&name, known->names, known->count, sizeof name, compare_names);
+    return is_written || (known->in_force && policy_set_has(known->in_force, name));
 }
 
 static void tell_reference(struct policy_files *files, const struct policy_document *document,
@@ -380,11 +382,13 @@ static void tell_reference(struct policy_files *files, const struct policy_docum
                            struct str name)
 {
     char text[300];
-    (void)snprintf(text, sizeof text, "%s '%.*s' is not in these files", what, STR_ARG(name));
+    (void)snprintf(text, sizeof text, "%s '%.*s' is %s", what, STR_ARG(name),
+                   files->in_force ? "neither in these files nor in force" : "not in these files");
     struct diagnostic d = {.severity = POLICY_SEVERITY_WARNING,
                            .code = code,
                            .text = text,
-                           .remedy = "apply is refused unless the server has it"};
+                           .remedy = files->in_force ? "apply is refused"
+                                                     : "apply is refused unless the server has it"};
     policy_files_tell(files, document, or_else(node, document->tree), 0, 0, &d);
 }
 

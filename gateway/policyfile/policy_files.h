@@ -37,6 +37,7 @@ struct policy_files {
     struct arena *arena; /* borrowed; everything lives in it */
     struct diagnostics diagnostics;
     struct policy_env *env;
+    const struct policy_set *in_force; /* of the server behind the files; NULL: none is known */
     struct policy_document **documents;
     size_t document_count;
     size_t document_room;
@@ -58,8 +59,8 @@ void policy_files_add(struct policy_files *files, const char *path, struct str t
 /* A file that could not even be read. */
 void policy_files_add_unreadable(struct policy_files *files, const char *path, const char *why);
 
-/* Compiles all expressions and looks for doubts. With is_alone, what the files refer to and do not
- * hold is told too: that is for files without a server behind them. */
+/* Compiles all expressions and looks for doubts. With is_alone, duplicates are told, and what the
+ * files refer to that neither they nor the set in force has: for files that apply does not see. */
 void policy_files_check(struct policy_files *files, bool is_alone);
 
 /* The named policies of the files and those that every server has, compiled. They must have no

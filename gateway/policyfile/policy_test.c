@@ -1,6 +1,7 @@
 #include "gateway/policyfile/policy_test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "gateway/authorize/ctx_schema.h"
 #include "gateway/policyfile/ctx_document.h"
@@ -8,14 +9,22 @@
 #include "gateway/text/yaml_reader.h"
 
 #define POINT "the test"
+enum { DECISION_MEMORY_MAX_BYTES = 64 << 20 };
 #define NOW_DEFAULT_NS 1767322800000000000LL /* 2026-01-02T03:00:00Z, a Friday */
 
-int policy_test_find(struct str text, struct arena *arena, const struct tree_node **ret,
-                     struct error *err)
+static int no_memory(struct error *err)
+{
+    return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+int policy_test_find(struct str text, struct arena *arena, const struct tree_node ***ret,
+                     size_t *ret_count, struct error *err)
 {
     struct yaml_stream *stream = NULL;
+    size_t room = 0;
     int rc = yaml_stream_open(text, &stream, err);
     *ret = NULL;
+    *ret_count = 0;
     while (rc == 0) {
         const struct tree_node *tree;
         rc = yaml_stream_next(stream, arena, &tree, err);
@@ -23,10 +32,22 @@ int policy_test_find(struct str text, struct arena *arena, const struct tree_nod
             break;
         }
         const struct tree_node *kind = tree_member(tree, "kind");
-        if (kind && str_is(kind->text, "PolicyTest")) {
-            *ret = tree;
-            break;
+        if (!kind || !str_is(kind->text, "PolicyTest")) {
+            continue;
         }
+        if (*ret_count == room) {
+            const struct tree_node **more = arena_calloc(arena, room * 2 + 4, sizeof *more);
+            if (!more) {
+                rc = no_memory(err);
+                break;
+            }
+            if (room > 0) {
+                memcpy(more, *ret, room * sizeof *more);
+            }
+            *ret = more;
+            room = room * 2 + 4;
+        }
+        (*ret)[(*ret_count)++] = tree;
     }
     yaml_stream_close(stream);
     return rc;
@@ -35,11 +56,6 @@ int policy_test_find(struct str text, struct arena *arena, const struct tree_nod
 static int fail_at(const struct tree_node *node, struct error *err, const char *what)
 {
     return error_set_at(err, STATUS_INVALID_ARGUMENT, node->line, node->column, "%s", what);
-}
-
-static int no_memory(struct error *err)
-{
-    return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 static int check_keys(const struct tree_node *map, const char *const *known, struct error *err)
@@ -77,7 +93,8 @@ static int read_attached(struct policy_test *t, const struct tree_node *list, st
             return no_memory(err);
         }
         if (!policy_set_has(t->set, n->text)) {
-            return fail_at(n, err, "attached: no such policy in the files");
+            return error_set_at(err, STATUS_INVALID_ARGUMENT, n->line, n->column,
+                                "attached: there is no policy '%.*s'", STR_ARG(n->text));
         }
         c->attached[c->attached_count++] = n->text;
     }
@@ -171,6 +188,13 @@ static int read_case(struct policy_test *t, const struct tree_node *test, struct
     return rc ? rc : read_ctx(t, test, c, err);
 }
 
+static int compare_ranges(const void *x, const void *y)
+{
+    const struct rule_range *a = x;
+    const struct rule_range *b = y;
+    return str_cmp(a->policy_name, b->policy_name);
+}
+
 static int list_rules(struct policy_test *t, struct error *err)
 {
     size_t count = 0;
@@ -178,14 +202,23 @@ static int list_rules(struct policy_test *t, struct error *err)
         count += t->files->policies[i].is_inline ? 0 : t->files->sources[i].rule_count;
     }
     t->uses = arena_calloc(t->arena, count, sizeof *t->uses);
-    if (!t->uses) {
+    t->ranges = arena_calloc(t->arena, t->files->policy_count, sizeof *t->ranges);
+    if (!t->uses || !t->ranges) {
         return no_memory(err);
     }
     for (size_t i = 0; i < t->files->policy_count; i++) {
-        size_t rules = t->files->policies[i].is_inline ? 0 : t->files->sources[i].rule_count;
-        for (size_t k = 0; k < rules; k++) {
+        const struct policy_source *source = &t->files->sources[i];
+        if (t->files->policies[i].is_inline) {
+            continue;
+        }
+        t->ranges[t->range_count++] =
+            (struct rule_range){source->name, t->use_count, source->rule_count};
+        for (size_t k = 0; k < source->rule_count; k++) {
             t->uses[t->use_count++] = (struct rule_use){.policy = i, .rule = k};
         }
+    }
+    if (t->range_count > 0) {
+        qsort(t->ranges, t->range_count, sizeof *t->ranges, compare_ranges);
     }
     return 0;
 }
@@ -223,14 +256,19 @@ void policy_test_close(struct policy_test *t)
     t->set = NULL;
 }
 
+/* NULL for a policy that is not in the files. */
+static const struct rule_range *range_of(const struct policy_test *t, struct str policy)
+{
+    struct rule_range key = {.policy_name = policy};
+    return t->range_count == 0
+               ? NULL
+               : bsearch(&key, t->ranges, t->range_count, sizeof key, compare_ranges);
+}
+
 static struct rule_use *use_of(struct policy_test *t, struct str policy, size_t rule)
 {
-    for (size_t i = 0; i < t->use_count; i++) {
-        if (t->uses[i].rule == rule && str_eq(t->files->sources[t->uses[i].policy].name, policy)) {
-            return &t->uses[i];
-        }
-    }
-    return NULL;
+    const struct rule_range *range = range_of(t, policy);
+    return range && rule < range->count ? &t->uses[range->first + rule] : NULL;
 }
 
 struct run_trace {
@@ -288,6 +326,36 @@ static bool rule_agrees(const struct tree_node *expect, const struct policy_deci
            (d->rule_name.len > 0 && str_eq(want->text, d->rule_name));
 }
 
+static bool has_rule(const struct policy_test *t, const struct rule_range *range, struct str name)
+{
+    for (size_t i = 0; i < range->count; i++) {
+        const struct rule_use *use = &t->uses[range->first + i];
+        char index[24];
+        (void)snprintf(index, sizeof index, "#%zu", i);
+        if (str_is(name, index) ||
+            str_eq(t->files->sources[use->policy].rules[use->rule].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is expected cannot be when its names are wrong: that is told, for it is easily overlooked.
+ */
+static void tell_unknown_names(const struct policy_test *t, const struct tree_node *expect,
+                               struct buf *out)
+{
+    const struct tree_node *policy = tree_member(expect, "policy");
+    const struct tree_node *rule = tree_member(expect, "rule");
+    const struct rule_range *range = policy ? range_of(t, policy->text) : NULL;
+    if (policy && policy->text.len > 0 && !policy_set_has(t->set, policy->text)) {
+        buf_printf(out, "; there is no policy '%.*s'", STR_ARG(policy->text));
+    } else if (range && rule && rule->text.len > 0 && !has_rule(t, range, rule->text)) {
+        buf_printf(out, "; policy '%.*s' has no rule '%.*s'", STR_ARG(policy->text),
+                   STR_ARG(rule->text));
+    }
+}
+
 static const char *compare(struct policy_test *t, const struct test_case *c)
 {
     const struct tree_node *e = c->expect;
@@ -310,6 +378,7 @@ static const char *compare(struct policy_test *t, const struct test_case *c)
     if (d->detail[0]) {
         buf_printf(&out, ": %.*s", (int)strcspn(d->detail, "\n"), d->detail);
     }
+    tell_unknown_names(t, e, &out);
     const char *text = arena_strndup(t->arena, (const char *)out.ptr, out.len);
     buf_free(&out);
     return text ? text : "out of memory";
@@ -325,12 +394,20 @@ void policy_test_run(struct policy_test *t, struct test_case *c, struct explaine
         .attachment_count = 1,
         .ctx = c->ctx,
         .now_ns = c->now_ns,
+        .deadline_ns = t->deadline_ns,
+        .clock_ns = t->clock_ns,
         .is_strict = c->is_strict,
         .trace = on_step,
         .trace_value = explainer ? on_value : NULL,
         .trace_context = &trace,
     };
-    policy_decide(t->set, &query, t->arena, &c->decision);
+    /* Its own memory, lest the cases before take away what this one needs. */
+    struct arena scratch;
+    arena_init(&scratch, DECISION_MEMORY_MAX_BYTES);
+    policy_decide(t->set, &query, &scratch, &c->decision);
+    const char *detail = arena_strdup(t->arena, c->decision.detail);
+    c->decision.detail = detail ? detail : "out of memory";
+    arena_free(&scratch);
     if (c->decision.reason == POLICY_REASON_MATCH && !c->decision.is_enforcement_rule) {
         struct rule_use *use = use_of(t, c->decision.policy_name, c->decision.rule_index);
         if (use) {

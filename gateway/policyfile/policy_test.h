@@ -42,6 +42,13 @@ struct rule_use {
     size_t decided;
 };
 
+/* Where the rules of a policy begin in `uses`. */
+struct rule_range {
+    struct str policy_name;
+    size_t first;
+    size_t count;
+};
+
 struct policy_test {
     struct arena *arena;
     const char *file;
@@ -50,13 +57,18 @@ struct policy_test {
     struct policy_document document;
     struct test_case *cases;
     size_t case_count;
-    struct rule_use *uses;
+    struct rule_use *uses; /* policy by policy */
     size_t use_count;
+    struct rule_range *ranges; /* by name */
+    size_t range_count;
+    /* For each decision, set before policy_test_run(); 0: none. */
+    uint64_t deadline_ns;
+    uint64_t (*clock_ns)(void *); /* monotonic */
 };
 
-/* The first PolicyTest document of a text; *ret NULL when there is none. */
-int policy_test_find(struct str text, struct arena *arena, const struct tree_node **ret,
-                     struct error *err);
+/* The PolicyTest documents of a text, in order. Broken YAML is an error with its place. */
+int policy_test_find(struct str text, struct arena *arena, const struct tree_node ***ret,
+                     size_t *ret_count, struct error *err);
 
 /* Reads the tests; `files` has the policies that they name and no errors. Errors have their place
  * in the test's file. To be closed. */

@@ -14,6 +14,7 @@
 #include "gateway/services/health_service.h"
 #include "gateway/services/log_service.h"
 #include "gateway/services/membership_service.h"
+#include "gateway/services/policy_check_service.h"
 #include "gateway/services/policy_service.h"
 #include "gateway/services/policy_tools_service.h"
 #include "gateway/services/reflection_service.h"

@@ -45,18 +45,21 @@ static void format(struct str text, struct arena *arena)
 
 static void run_tests(struct policy_files *files, struct str text, struct arena *arena)
 {
-    const struct tree_node *document;
-    struct policy_test test;
+    const struct tree_node **documents;
+    size_t count;
     struct error err = {0};
-    if (policy_test_find(text, arena, &document, &err) || !document) {
+    if (policy_test_find(text, arena, &documents, &count, &err)) {
         return;
     }
-    if (policy_test_open(&test, files, "f.yaml", document, arena, &err) == 0) {
-        for (size_t i = 0; i < test.case_count; i++) {
-            policy_test_run(&test, &test.cases[i], NULL);
+    for (size_t d = 0; d < count; d++) {
+        struct policy_test test;
+        if (policy_test_open(&test, files, "f.yaml", documents[d], arena, &err) == 0) {
+            for (size_t i = 0; i < test.case_count; i++) {
+                policy_test_run(&test, &test.cases[i], NULL);
+            }
         }
+        policy_test_close(&test);
     }
-    policy_test_close(&test);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
