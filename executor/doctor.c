@@ -264,7 +264,10 @@ void doctor_print_layers(FILE *to, const struct executor *ex)
             [SELF_TEST_UNKNOWN] = {NOTE, " was not reached"},
             [SELF_TEST_HELD] = {FINE, ""},
             [SELF_TEST_BROKEN] = {PROBLEM, " does not hold: "},
-            [SELF_TEST_ABSENT] = {NOTE, " is not here: a second belt, the others hold without it"},
+            [SELF_TEST_ABSENT] =
+                {NOTE,
+                 " is not here (CONFIG_SECURITY_LANDLOCK, landlock in lsm=, Linux 5.19): a second "
+                 "belt, the others hold without it"},
         };
         const struct self_test_finding *layer = &ex->layers[i];
         bool is_broken = layer->outcome == SELF_TEST_BROKEN;
