@@ -270,18 +270,19 @@ static void handle_sandbox_stats(struct request *q)
         return;
     }
     struct cgroup_usage usage;
-    uint64_t disk = 0;
-    uint64_t disk_limit = 0;
+    struct storage_usage disk = {0};
     struct buf out;
     cgroup_read_usage(s->cgroup, &usage);
-    (void)storage_read_usage(s->storage, &disk, &disk_limit);
+    (void)storage_read_usage(s->storage, &disk);
     buf_init(&out, 128);
     buf_add_u64(&out, usage.memory_bytes);
     buf_add_u64(&out, usage.memory_peak_bytes);
     buf_add_u64(&out, usage.cpu_user_us);
     buf_add_u64(&out, usage.cpu_system_us);
-    buf_add_u64(&out, disk);
-    buf_add_u64(&out, disk_limit);
+    buf_add_u64(&out, disk.bytes);
+    buf_add_u64(&out, disk.limit_bytes);
+    buf_add_u64(&out, disk.inodes);
+    buf_add_u64(&out, disk.limit_inodes);
     buf_add_u64(&out, usage.oom_kills);
     buf_add_u64(&out, usage.pids_denied);
     buf_add_u32(&out, usage.pids);

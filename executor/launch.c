@@ -17,7 +17,7 @@
 
 /* Our side of the launchers: start them, send orders, take the answers. */
 
-enum { HELLO_TIMEOUT_MS = 10000, SEND_TIMEOUT_MS = 1000, TMPFS_SHARE = 2, TMPFS_BYTES_MIN = 65536 };
+enum { HELLO_TIMEOUT_MS = 10000, SEND_TIMEOUT_MS = 1000, TMPFS_SHARE = 2 };
 
 void launcher_find(const struct config *config, char *ret, size_t size)
 {
@@ -193,11 +193,9 @@ int launcher_send(struct sandbox *s, const struct sandbox_spec *spec, int contro
         .gid = spec->gid,
         .uid_base = ns_pool_uid_base(s->ex->namespaces, s->range),
         .capabilities = spec->is_build ? UINT64_MAX : spec->capabilities,
-        .tmpfs_bytes = spec->limits.memory_bytes / TMPFS_SHARE,
+        .tmpfs_bytes = spec->limits.shm_bytes ? spec->limits.shm_bytes
+                                              : spec->limits.memory_bytes / TMPFS_SHARE,
     };
-    if (q.tmpfs_bytes < TMPFS_BYTES_MIN) {
-        q.tmpfs_bytes = TMPFS_BYTES_MIN;
-    }
     q.flags = (spec->is_build ? LAUNCH_BUILD : 0u) |
               (storage_was_made(s->storage) && !spec->is_build ? LAUNCH_FILL_HOME : 0u) |
               (spec->want_proxy_socket ? LAUNCH_PROXY_SOCKET : 0u) |

@@ -12,6 +12,8 @@ enum {
     ID_MAX = 65533, /* 65534 is nobody, and the last of a range stays free */
     MEMORY_BYTES_MIN = 4 << 20,
     DISK_BYTES_MIN = 1 << 20,
+    INODES_MIN = 32, /* a storage has some directories of its own */
+    SHM_BYTES_MIN = 65536,
     CPU_MILLICORES_MIN = 10,
     PIDS_MIN = 4,
     RUN_MEMORY_BYTES_MIN = 1 << 20,
@@ -111,7 +113,11 @@ static int check_limits(const struct executor_limits *l, const struct config *c,
         check_range(err, "memory_bytes", l->memory_bytes, MEMORY_BYTES_MIN, c->memory_bytes_max);
     r = r < 0 ? r
               : check_range(err, "disk_bytes", l->disk_bytes, DISK_BYTES_MIN, c->disk_bytes_max);
-    r = r < 0 ? r : check_range(err, "inodes", l->inodes, 0, c->inodes_max);
+    r = r < 0 || l->inodes == 0 ? r
+                                : check_range(err, "inodes", l->inodes, INODES_MIN, c->inodes_max);
+    r = r < 0 || l->shm_bytes == 0
+            ? r
+            : check_range(err, "shm_bytes", l->shm_bytes, SHM_BYTES_MIN, l->memory_bytes);
     r = r < 0 ? r
               : check_range(err, "cpu_millicores", l->cpu_millicores, CPU_MILLICORES_MIN,
                             c->cpu_millicores_max);
@@ -245,6 +251,7 @@ int sandbox_spec_parse(const uint8_t *body, size_t size, const struct config *co
         !read_bytes(&in, s.storage_from.bytes, 16) || !bytes_read_u32(&in, &flags) ||
         !bytes_read_u64(&in, &s.limits.memory_bytes) ||
         !bytes_read_u64(&in, &s.limits.disk_bytes) || !bytes_read_u64(&in, &s.limits.inodes) ||
+        !bytes_read_u64(&in, &s.limits.shm_bytes) ||
         !bytes_read_u32(&in, &s.limits.cpu_millicores) || !bytes_read_u32(&in, &s.limits.pids) ||
         !bytes_read_u32(&in, &s.uid) || !bytes_read_u32(&in, &s.gid) ||
         !bytes_read_u64(&in, &s.capabilities) || !bytes_read_u32(&in, &network.mode) ||

@@ -50,6 +50,9 @@ static const struct setting settings[] = {
      1000000},
     {"limits", "outputBytes", SETTING_NUMBER, AT(output_bytes_max), 1024, 1U << 30},
     {"limits", "startWaitMs", SETTING_NUMBER, AT(start_wait_ms), 0, 25000},
+    {"runs", "retentionSeconds", SETTING_NUMBER, AT(runs.retention_seconds), 1, 366 * 86400},
+    {"runs", "resultsKept", SETTING_NUMBER, AT(runs.results_max), 1, 1000000},
+    {"runs", "megabytesKept", SETTING_NUMBER, AT(runs.megabytes_max), 1, 1024 * 1024},
     {"debug", "trace", SETTING_BOOL, AT(debug_trace), 0, 0},
     {"build", "caBundle", SETTING_PATH, AT(build.ca_bundle), 0, 0},
     {"build", "pipIndexURL", SETTING_TEXT, AT(build.pip_index_url), 0, 0},
@@ -70,6 +73,7 @@ static const struct gateway_config defaults = {
     .active_workspaces_per_user_max = 128,
     .output_bytes_max = 1024 * 1024,
     .start_wait_ms = 500,
+    .runs = {.retention_seconds = 86400, .results_max = 10000, .megabytes_max = 512},
     .build.timeout_seconds = 3600,
 };
 

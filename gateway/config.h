@@ -30,6 +30,13 @@ struct gateway_config {
     unsigned start_wait_ms; /* StartWorkspace answers when RUNNING within this: 500 */
     bool debug_trace;       /* a line of the daemon's log per request: where its time went */
 
+    /* How long, and how much of, the results of Runs are kept; the oldest go first. */
+    struct {
+        unsigned retention_seconds; /* 86400 */
+        unsigned results_max;       /* 10000 */
+        unsigned megabytes_max;     /* 512 */
+    } runs;
+
     /* What image builds may use. */
     struct {
         const char *ca_bundle;     /* PEM bundle made visible to builds; NULL: the host's */

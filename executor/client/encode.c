@@ -49,6 +49,7 @@ int encode_sandbox_spec(struct buf *out, const struct executor_sandbox_spec *spe
     buf_add_u64(out, spec->limits.memory_bytes);
     buf_add_u64(out, spec->limits.disk_bytes);
     buf_add_u64(out, spec->limits.inodes);
+    buf_add_u64(out, spec->limits.shm_bytes);
     buf_add_u32(out, spec->limits.cpu_millicores);
     buf_add_u32(out, spec->limits.pids);
     buf_add_u32(out, spec->uid);
@@ -163,6 +164,7 @@ bool decode_stats(struct bytes *in, struct executor_stats *ret)
     return bytes_read_u64(in, &ret->memory_bytes) && bytes_read_u64(in, &ret->memory_peak_bytes) &&
            bytes_read_u64(in, &ret->cpu_user_us) && bytes_read_u64(in, &ret->cpu_system_us) &&
            bytes_read_u64(in, &ret->disk_bytes) && bytes_read_u64(in, &ret->disk_limit_bytes) &&
+           bytes_read_u64(in, &ret->disk_inodes) && bytes_read_u64(in, &ret->disk_limit_inodes) &&
            bytes_read_u64(in, &ret->oom_kills) && bytes_read_u64(in, &ret->pids_denied) &&
            bytes_read_u32(in, &ret->pids) && bytes_read_u32(in, &ret->runs);
 }

@@ -45,7 +45,10 @@ enum executor_quota_backend {
 struct executor_limits {
     uint64_t memory_bytes;
     uint64_t disk_bytes;
-    uint64_t inodes; /* 0 = derived from disk_bytes; btrfs has no inode limit */
+    /* Files, directories and what else has an inode. 0 = derived from disk_bytes. Only project
+     * quota counts them exactly: with another EXECUTOR_QUOTA_ a number is FAILED_PRECONDITION. */
+    uint64_t inodes;
+    uint64_t shm_bytes; /* /dev/shm and /run together, part of the memory; 0 = half of it */
     uint32_t cpu_millicores;
     uint32_t pids;
 };
@@ -203,6 +206,8 @@ struct executor_stats {
     uint64_t cpu_system_us;
     uint64_t disk_bytes;
     uint64_t disk_limit_bytes;
+    uint64_t disk_inodes; /* with a limit of 0 they are not counted */
+    uint64_t disk_limit_inodes;
     uint64_t oom_kills;
     uint64_t pids_denied;
     uint32_t pids;

@@ -406,6 +406,12 @@ bool storage_is_in_use(const struct storage_host *host, const struct storage_id 
     return storage_is_copied(host, id);
 }
 
+static uint64_t inodes_of(const struct storage_request *request)
+{
+    uint64_t by_size = request->disk_bytes / BYTES_PER_INODE;
+    return request->inodes ? request->inodes : by_size < INODES_MIN ? INODES_MIN : by_size;
+}
+
 static int open_or_make(struct storage *s, const struct storage_request *request, struct error *err)
 {
     struct storage_host *host = s->host;
@@ -424,9 +430,8 @@ static int open_or_make(struct storage *s, const struct storage_request *request
     if (r < 0) {
         return error_set_errno(err, STATUS_INTERNAL, -r, "open storage '%s'", s->name);
     }
-    uint64_t inodes = request->inodes ? request->inodes : request->disk_bytes / BYTES_PER_INODE;
     r = host->backend->limit(host->places[s->place], s->name, s->fd, request->disk_bytes,
-                             inodes < INODES_MIN ? INODES_MIN : inodes);
+                             inodes_of(request));
     return r < 0 ? error_set_errno(err, STATUS_INTERNAL, -r, "limit storage '%s' to %llu bytes",
                                    s->name, (unsigned long long)request->disk_bytes)
                  : 0;
@@ -437,6 +442,13 @@ int storage_open(struct storage_host *host, const struct storage_request *reques
 {
     if (storage_is_in_use(host, &request->id)) {
         return error_set(err, STATUS_FAILED_PRECONDITION, "the storage is in use by a sandbox");
+    }
+    if (request->inodes && !host->backend->limits_inodes) {
+        return error_set(
+            err, STATUS_FAILED_PRECONDITION,
+            "a limit of inodes cannot be put in force: disk is limited by %s here, "
+            "which does not count them (remedy: project quota, see executor/README.md)",
+            host->backend->name);
     }
     struct storage *s = calloc(1, sizeof *s);
     if (!s) {
@@ -468,9 +480,9 @@ int storage_directory(const struct storage *storage)
     return storage->fd;
 }
 
-int storage_read_usage(const struct storage *storage, uint64_t *ret_bytes, uint64_t *ret_limit)
+int storage_read_usage(const struct storage *storage, struct storage_usage *ret)
 {
-    return storage->host->backend->usage(storage->fd, ret_bytes, ret_limit);
+    return storage->host->backend->usage(storage->fd, ret);
 }
 
 int storage_mount(const struct storage *storage, int userns_fd, int *ret, struct error *err)
@@ -565,9 +577,9 @@ int storage_commit(struct storage *storage, const struct image_id *image, uint64
     struct storage_host *host = storage->host;
     char name[STORAGE_NAME_BYTES];
     storage_hex_name(name, image->bytes, sizeof image->bytes);
-    uint64_t limit;
-    *ret_bytes = 0;
-    (void)host->backend->usage(storage->fd, ret_bytes, &limit);
+    struct storage_usage usage = {0};
+    (void)host->backend->usage(storage->fd, &usage);
+    *ret_bytes = usage.bytes;
     AUTO_FD int root = fd_open_beneath(storage->fd, "out/rootfs", O_PATH | O_DIRECTORY);
     int r = 0;
     if (root < 0) {

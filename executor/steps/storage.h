@@ -65,7 +65,7 @@ struct storage_request {
     struct storage_id id;
     struct storage_id from; /* a snapshot; all zero = begin empty */
     uint64_t disk_bytes;
-    uint64_t inodes; /* 0 = by disk_bytes */
+    uint64_t inodes; /* 0 = by disk_bytes; else FAILED_PRECONDITION unless they are counted */
     uint32_t uid;    /* inside; owner of workspace and home */
     uint32_t gid;
     bool is_build;
@@ -78,7 +78,14 @@ int storage_open(struct storage_host *host, const struct storage_request *reques
                  struct storage **ret, struct error *err);
 bool storage_was_made(const struct storage *storage);
 int storage_directory(const struct storage *storage); /* an fd of it, which stays the storage's */
-int storage_read_usage(const struct storage *storage, uint64_t *ret_bytes, uint64_t *ret_limit);
+
+struct storage_usage {
+    uint64_t bytes;
+    uint64_t limit_bytes;
+    uint64_t inodes; /* both 0 where inodes are not counted */
+    uint64_t limit_inodes;
+};
+int storage_read_usage(const struct storage *storage, struct storage_usage *ret);
 
 /* A detached mount of the storage, idmapped by userns_fd: nosuid, nodev. The caller closes it. */
 int storage_mount(const struct storage *storage, int userns_fd, int *ret, struct error *err);

@@ -24,10 +24,11 @@ struct storage_backend {
     /* After the last use of an opened unit; may be NULL. */
     void (*close)(int parent_fd, const char *name);
     int (*limit)(int parent_fd, const char *name, int unit_fd, uint64_t bytes, uint64_t inodes);
-    int (*usage)(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit);
+    int (*usage)(int unit_fd, struct storage_usage *ret);
     int (*copy)(int from_parent, const char *from, int to_parent, const char *to, bool read_only);
     /* Moves a unit; NULL = rename. */
     int (*remove)(int parent_fd, const char *name, int trash_fd, unsigned trash_number);
+    bool limits_inodes;       /* to the number that limit() was given */
     bool has_spares;          /* making units ahead of need is worth it */
     bool copies_at_rest_only; /* a unit in use cannot be copied safely */
 };

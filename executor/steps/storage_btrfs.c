@@ -183,7 +183,7 @@ static int subvolume_id(int fd, uint64_t *ret)
     return 0;
 }
 
-static int btrfs_usage(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit)
+static int btrfs_usage(int unit_fd, struct storage_usage *ret)
 {
     uint64_t id = 0;
     int r = subvolume_id(unit_fd, &id);
@@ -206,8 +206,7 @@ static int btrfs_usage(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit)
     if (ioctl(unit_fd, BTRFS_IOC_TREE_SEARCH_V2, search) == -1) {
         return -errno;
     }
-    *ret_bytes = 0;
-    *ret_limit = 0;
+    *ret = (struct storage_usage){0};
     size_t at = 0;
     for (uint32_t i = 0; i < search->key.nr_items; i++) {
         struct btrfs_ioctl_search_header header;
@@ -216,11 +215,11 @@ static int btrfs_usage(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit)
         if (header.offset == id && header.type == BTRFS_QGROUP_INFO_KEY) {
             struct btrfs_qgroup_info_item info;
             memcpy(&info, found + at, sizeof info);
-            *ret_bytes = info.rfer;
+            ret->bytes = info.rfer;
         } else if (header.offset == id && header.type == BTRFS_QGROUP_LIMIT_KEY) {
             struct btrfs_qgroup_limit_item limit;
             memcpy(&limit, found + at, sizeof limit);
-            *ret_limit = limit.max_rfer;
+            ret->limit_bytes = limit.max_rfer;
         }
         at += header.len;
     }

@@ -164,14 +164,18 @@ static int image_limit(int parent_fd, const char *name, int unit_fd, uint64_t by
     return 0;
 }
 
-static int image_usage(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit)
+static int image_usage(int unit_fd, struct storage_usage *ret)
 {
     struct statfs now;
     if (fstatfs(unit_fd, &now) == -1) {
         return -errno;
     }
-    *ret_bytes = (now.f_blocks - now.f_bfree) * (uint64_t)now.f_bsize;
-    *ret_limit = now.f_blocks * (uint64_t)now.f_bsize;
+    *ret = (struct storage_usage){
+        .bytes = (now.f_blocks - now.f_bfree) * (uint64_t)now.f_bsize,
+        .limit_bytes = now.f_blocks * (uint64_t)now.f_bsize,
+        .inodes = now.f_files - now.f_ffree,
+        .limit_inodes = now.f_files,
+    };
     return 0;
 }
 

@@ -130,15 +130,19 @@ static int project_limit(int parent_fd, const char *name, int unit_fd, uint64_t 
     return r < 0 ? r : quota_call(unit_fd, Q_SETQUOTA, id, &quota);
 }
 
-static int project_usage(int unit_fd, uint64_t *ret_bytes, uint64_t *ret_limit)
+static int project_usage(int unit_fd, struct storage_usage *ret)
 {
     uint32_t id = 0;
     struct dqblk quota = {0};
     int r = project_of(unit_fd, &id);
     r = r < 0 ? r : quota_call(unit_fd, Q_GETQUOTA, id, &quota);
     if (r == 0) {
-        *ret_bytes = quota.dqb_curspace;
-        *ret_limit = quota.dqb_bhardlimit * QUOTA_BLOCK;
+        *ret = (struct storage_usage){
+            .bytes = quota.dqb_curspace,
+            .limit_bytes = quota.dqb_bhardlimit * QUOTA_BLOCK,
+            .inodes = quota.dqb_curinodes,
+            .limit_inodes = quota.dqb_ihardlimit,
+        };
     }
     return r;
 }
@@ -176,6 +180,7 @@ const struct storage_backend storage_backend_project = {
     .usage = project_usage,
     .copy = project_copy,
     .remove = storage_move_to_trash,
+    .limits_inodes = true,
     .has_spares = true,
     .copies_at_rest_only = true,
 };

@@ -211,6 +211,9 @@ static void print_fate(FILE *to, const Ext__RunResult *r)
     if (r->facts && r->facts->disk_full) {
         fprintf(to, "; its disk was full");
     }
+    if (r->facts && r->facts->inodes_full) {
+        fprintf(to, "; its limit of files was reached");
+    }
     fprintf(to, " (run %s)\n", r->run_id);
 }
 

@@ -219,6 +219,9 @@ static void set_limits(struct oneshot *o)
     struct executor_limits *limits = &o->sandbox.limits;
     limits->cpu_millicores = (uint32_t)o->plan.limits[ONESHOT_CPU_MILLICORES].value;
     limits->disk_bytes = o->plan.limits[ONESHOT_DISK_MEGABYTES].value << 20;
+    uint64_t inodes = o->plan.limits[ONESHOT_INODES].value;
+    limits->inodes = inodes ? inodes + ONESHOT_EXTRA_INODES : 0;
+    limits->shm_bytes = o->plan.limits[ONESHOT_SHM_MEGABYTES].value << 20;
     limits->memory_bytes =
         (o->plan.limits[ONESHOT_MEMORY_MEGABYTES].value << 20) + SANDBOX_EXTRA_BYTES;
     limits->pids = (uint32_t)o->plan.limits[ONESHOT_PIDS].value + SANDBOX_EXTRA_PIDS;

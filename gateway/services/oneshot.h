@@ -74,6 +74,7 @@ struct oneshot {
     bool is_told;     /* the waiters have their answer */
     bool is_over;
     bool is_disk_full;
+    bool are_inodes_full;
 
     struct oneshot_output helper[2]; /* of cordium-files */
     struct oneshot_output output[2];

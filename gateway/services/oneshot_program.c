@@ -201,6 +201,9 @@ static void note_disk(struct oneshot *o, const struct executor_stats *stats)
     if (stats->disk_bytes + DISK_FULL_WITHIN_BYTES >= o->sandbox.limits.disk_bytes) {
         o->is_disk_full = true;
     }
+    if (stats->disk_limit_inodes > 0 && stats->disk_inodes >= stats->disk_limit_inodes) {
+        o->are_inodes_full = true;
+    }
 }
 
 static void start_watch(struct oneshot *o, uint64_t used_us);

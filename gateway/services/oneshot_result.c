@@ -124,6 +124,7 @@ static int add_outcome(const struct oneshot *o, Ext__RunResult *r, struct arena 
         return -STATUS_RESOURCE_EXHAUSTED;
     }
     r->facts->disk_full = o->is_disk_full;
+    r->facts->inodes_full = o->are_inodes_full;
     r->facts->killed_by = arena_strdup(arena, killed_by(outcome));
     r->usage->disk_bytes = o->disk_bytes;
     if (outcome->has_event) {
@@ -389,6 +390,7 @@ void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
         json_member_int(&j, "oomKills", result->facts->oom_kills);
         json_member_int(&j, "pidsDenied", result->facts->pids_denied);
         json_member_bool(&j, "diskFull", result->facts->disk_full);
+        json_member_bool(&j, "inodesFull", result->facts->inodes_full);
         json_member_string_opt(&j, "killedBy", result->facts->killed_by);
     }
     if (result->stdout && result->stderr) {

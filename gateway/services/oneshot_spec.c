@@ -27,6 +27,7 @@ enum {
     LANGUAGE_COUNT = sizeof languages / sizeof languages[0],
     PIDS_MAX = 1024, /* enough for a build with many jobs, too few to hurt the host */
     TEXT_MAX_BYTES = 2 * 1024 * 1024,
+    INODES_PER_MEGABYTE = 64, /* one for 16 KiB, as ext4 has them */
 };
 
 /* --- the program --- */
@@ -357,20 +358,35 @@ static int over(const struct oneshot_limit *l, uint64_t asked, struct error *err
                      l->name, (unsigned long long)asked, (unsigned long long)l->maximum);
 }
 
-/* Those that only this service knows. */
+/* One that only this service knows. */
+struct own_limit {
+    enum oneshot_limit_name which;
+    const char *name;
+    uint32_t asked;
+    uint32_t otherwise;
+    uint32_t maximum;
+};
+
+static int set_own(struct oneshot_limit *l, const struct own_limit *own, struct error *err)
+{
+    *l = (struct oneshot_limit){
+        .name = own->name,
+        .value = own->asked                      ? own->asked
+                 : own->otherwise < own->maximum ? own->otherwise
+                                                 : own->maximum,
+        .maximum = own->maximum,
+        .set_by = own->asked ? EXT__RUN_RESULT__SOURCE__CALLER : EXT__RUN_RESULT__SOURCE__DEFAULT,
+    };
+    return l->value > l->maximum ? over(l, l->value, err) : 0;
+}
+
 static int plan_own(const Ext__RunLimits *asked, const struct oneshot_surroundings *around,
                     struct oneshot_plan *plan, struct error *err)
 {
     const uint32_t host_pids = around->host ? around->host->ceiling.pids : 0;
     const uint32_t pids_max = host_pids > 8 && host_pids - 8 < PIDS_MAX ? host_pids - 8 : PIDS_MAX;
     const uint32_t output = around->output_bytes_max;
-    const struct {
-        enum oneshot_limit_name which;
-        const char *name;
-        uint32_t asked;
-        uint32_t otherwise;
-        uint32_t maximum;
-    } all[] = {
+    const struct own_limit all[] = {
         {ONESHOT_WALL_MS, "wallMs", asked ? asked->wall_ms : 0, 60 * 1000, 3600 * 1000},
         {ONESHOT_GRACE_MS, "graceMs", asked ? asked->grace_ms : 0, 1000, 30 * 1000},
         {ONESHOT_CPU_MS, "cpuMs", asked ? asked->cpu_ms : 0, 0, 24 * 3600 * 1000},
@@ -379,21 +395,39 @@ static int plan_own(const Ext__RunLimits *asked, const struct oneshot_surroundin
         {ONESHOT_STDERR_BYTES, "stderrBytes", asked ? asked->stderr_bytes : 0, 65536, output},
         {ONESHOT_FILES_BYTES, "filesBytes", asked ? asked->files_bytes : 0, 2 << 20, 6 << 20},
     };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct oneshot_limit *l = &plan->limits[all[i].which];
-        uint32_t otherwise = all[i].otherwise < all[i].maximum ? all[i].otherwise : all[i].maximum;
-        *l = (struct oneshot_limit){
-            .name = all[i].name,
-            .value = all[i].asked ? all[i].asked : otherwise,
-            .maximum = all[i].maximum,
-            .set_by =
-                all[i].asked ? EXT__RUN_RESULT__SOURCE__CALLER : EXT__RUN_RESULT__SOURCE__DEFAULT,
-        };
-        if (l->value > l->maximum) {
-            return over(l, l->value, err);
-        }
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof all / sizeof all[0]; i++) {
+        rc = set_own(&plan->limits[all[i].which], &all[i], err);
     }
-    return 0;
+    return rc;
+}
+
+/* Those whose default or maximum follows from another one. */
+static int plan_derived(const Ext__RunLimits *asked, const struct oneshot_surroundings *around,
+                        struct oneshot_plan *plan, struct error *err)
+{
+    const struct executor_host_report *host = around->host;
+    const uint32_t memory = (uint32_t)plan->limits[ONESHOT_MEMORY_MEGABYTES].value;
+    const uint64_t by_size = plan->limits[ONESHOT_DISK_MEGABYTES].value * INODES_PER_MEGABYTE;
+    const bool are_counted = host && host->quota_backend == EXECUTOR_QUOTA_PROJECT;
+    const uint64_t most = are_counted && host->ceiling.inodes > ONESHOT_EXTRA_INODES
+                              ? host->ceiling.inodes - ONESHOT_EXTRA_INODES
+                              : 0;
+    const uint32_t inodes_max = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+    const struct own_limit shm = {ONESHOT_SHM_MEGABYTES, "shmMegabytes",
+                                  asked ? asked->shm_megabytes : 0, memory > 1 ? memory / 2 : 1,
+                                  memory};
+    const struct own_limit inodes = {ONESHOT_INODES, "inodes", asked ? asked->inodes : 0,
+                                     (uint32_t)(by_size < inodes_max ? by_size : inodes_max),
+                                     inodes_max};
+    if (inodes.asked && !are_counted) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "limits.inodes cannot be put in force here: the executor limits disk in a "
+                         "way that counts no inodes. Leave it out: diskMegabytes bounds them, too; "
+                         "or have the executor's storages on a file system with project quota");
+    }
+    int rc = set_own(&plan->limits[ONESHOT_SHM_MEGABYTES], &shm, err);
+    return rc ? rc : set_own(&plan->limits[ONESHOT_INODES], &inodes, err);
 }
 
 /* CPU, memory and disk follow the rules of workspaces. */
@@ -462,6 +496,7 @@ int oneshot_plan_limits(const Ext__RunLimits *asked, const struct oneshot_surrou
         rc = plan_own(asked, around, plan, err);
     }
     rc = rc ? rc : plan_shared(around, &t, plan, err);
+    rc = rc ? rc : plan_derived(asked, around, plan, err);
     arena_free(&arena);
     return rc;
 }

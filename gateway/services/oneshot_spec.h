@@ -20,6 +20,8 @@ enum oneshot_limit_name {
     ONESHOT_STDOUT_BYTES,
     ONESHOT_STDERR_BYTES,
     ONESHOT_FILES_BYTES,
+    ONESHOT_INODES, /* 0: not counted here */
+    ONESHOT_SHM_MEGABYTES,
     ONESHOT_LIMIT_COUNT,
 };
 
@@ -50,6 +52,7 @@ enum {
     ONESHOT_PATH_MAX = 1000,   /* bytes of a path or pattern */
     ONESHOT_KEY_MAX = 200,     /* bytes of an idempotency key */
     ONESHOT_ENV_MAX = 128,
+    ONESHOT_EXTRA_INODES = 16, /* of a storage's own directories */
 };
 
 /* Checks all of the request but its limits, and finds what runs. Everything lives in the arena or
@@ -65,7 +68,8 @@ struct oneshot_surroundings {
     uint32_t output_bytes_max;
 };
 
-/* Fills plan->limits. INVALID_ARGUMENT: one is over its maximum, which the text names. */
+/* Fills plan->limits. INVALID_ARGUMENT: one is over its maximum, which the text names;
+ * FAILED_PRECONDITION: one that cannot be put in force here. */
 int oneshot_plan_limits(const Ext__RunLimits *asked, const struct oneshot_surroundings *around,
                         struct oneshot_plan *plan, struct error *err);
 

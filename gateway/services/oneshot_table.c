@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #include "executor/proc/log.h"
 #include "gateway/audit/hex.h"
+#include "gateway/config.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/token.h"
 #include "gateway/rpc/codec.h"
@@ -20,6 +22,7 @@ enum {
     LOAD_ARENA_MAX_BYTES = 256 * 1024 * 1024,
     LIST_COUNT_DEFAULT = 100,
     LIST_COUNT_MAX = 1000,
+    EXPIRY_MS = 60 * 1000,
 };
 
 /* What a list shows of a kept result. */
@@ -46,6 +49,7 @@ struct oneshot_table {
     struct kept *newest;
     size_t kept_count;
     size_t kept_bytes;
+    uv_timer_t *expiry;
 };
 
 /* --- kept ones --- */
@@ -72,12 +76,40 @@ static void drop_oldest(struct oneshot_table *table)
 
 static void drop_old(struct oneshot_table *table, int64_t now_ns)
 {
-    const int64_t retention_ns = (int64_t)ONESHOT_RETENTION_SECONDS * 1000000000;
+    const struct gateway_config *config = table->gateway->config;
+    const int64_t retention_ns = (int64_t)config->runs.retention_seconds * 1000000000;
+    const size_t bytes_max = (size_t)config->runs.megabytes_max << 20;
     while (table->oldest &&
-           (table->kept_count > ONESHOT_KEPT_MAX || table->kept_bytes > ONESHOT_KEPT_BYTES_MAX ||
+           (table->kept_count > config->runs.results_max || table->kept_bytes > bytes_max ||
             table->oldest->kept_at_ns + retention_ns < now_ns)) {
         drop_oldest(table);
     }
+}
+
+/* A result goes when its time is over, whether anybody asks or not. */
+static void on_expiry(uv_timer_t *timer)
+{
+    struct oneshot_table *table = timer->data;
+    drop_old(table, gateway_wall_ns(table->gateway));
+}
+
+static int start_expiry(struct oneshot_table *table, struct error *err)
+{
+    table->expiry = calloc(1, sizeof *table->expiry);
+    if (!table->expiry || uv_timer_init(table->gateway->loop, table->expiry)) {
+        free(table->expiry);
+        table->expiry = NULL;
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "read the runs: no memory");
+    }
+    table->expiry->data = table;
+    (void)uv_timer_start(table->expiry, on_expiry, EXPIRY_MS, EXPIRY_MS);
+    uv_unref((uv_handle_t *)table->expiry);
+    return 0;
+}
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
 }
 
 static void remember(struct oneshot_table *table, const Ext__RunResult *r, int64_t kept_at_ns)
@@ -166,6 +198,10 @@ int oneshot_table_new(struct gateway *g, struct oneshot_table **ret, struct erro
             return rc;
         }
     }
+    if (start_expiry(table, err)) {
+        oneshot_table_free(table);
+        return -STATUS_RESOURCE_EXHAUSTED;
+    }
     drop_old(table, gateway_wall_ns(g));
     *ret = table;
     return 0;
@@ -191,6 +227,9 @@ void oneshot_table_free(struct oneshot_table *table)
         struct kept *k = table->oldest;
         table->oldest = k->next;
         free(k);
+    }
+    if (table->expiry) {
+        uv_close((uv_handle_t *)table->expiry, free_handle);
     }
     free(table);
 }
@@ -324,6 +363,7 @@ int oneshot_table_load(struct oneshot_table *table, const char *id, const char *
                        struct arena *arena, Ext__RunResult **ret, struct error *err)
 {
     ProtobufCMessage *found;
+    drop_old(table, gateway_wall_ns(table->gateway));
     if (!resource_uid_is_valid(str_from(id))) {
         return error_set(err, STATUS_INVALID_ARGUMENT, "runId '%.64s' is no run's id", id);
     }
@@ -343,6 +383,7 @@ int oneshot_table_load_name(struct oneshot_table *table, const char *name, struc
                             Ext__RunResult **ret, struct error *err)
 {
     ProtobufCMessage *found;
+    drop_old(table, gateway_wall_ns(table->gateway));
     int rc = store_get_by_name(table->gateway->store, STORE_RUN, name, arena, &found, err);
     if (!rc) {
         *ret = (Ext__RunResult *)found;
@@ -420,7 +461,7 @@ int oneshot_table_list(struct oneshot_table *table, const char *owner_uid, bool 
     uint32_t max = count_max ? count_max : LIST_COUNT_DEFAULT;
     max = max > LIST_COUNT_MAX ? LIST_COUNT_MAX : max;
     drop_old(table, gateway_wall_ns(table->gateway));
-    ret->retention_seconds = ONESHOT_RETENTION_SECONDS;
+    ret->retention_seconds = table->gateway->config->runs.retention_seconds;
     ret->items = arena_calloc(arena, max, sizeof *ret->items);
     bool is_full = !ret->items;
     for (const struct oneshot *o = table->live; o && !is_full && ret->n_items < max; o = o->next) {

@@ -9,17 +9,12 @@
 #include "policy/base/arena.h"
 #include "policy/base/status.h"
 
-/* Runs that live, and the results that are kept: in the store, for a time and up to a sum of
- * bytes, the oldest go first. What lists need of the kept ones is in memory. */
+/* Runs that live, and the results that are kept: in the store, for the time and up to the number
+ * and sum of bytes that `runs` of the configuration says, the oldest go first. What lists need of
+ * the kept ones is in memory. */
 struct gateway;
 struct oneshot;
 struct oneshot_table;
-
-enum {
-    ONESHOT_RETENTION_SECONDS = 24 * 3600,
-    ONESHOT_KEPT_MAX = 10000,
-    ONESHOT_KEPT_BYTES_MAX = 512 * 1024 * 1024,
-};
 
 /* Reads what is in the store. Runs that an earlier gateway left unended are lost. */
 int oneshot_table_new(struct gateway *g, struct oneshot_table **ret, struct error *err);

@@ -9,6 +9,7 @@ import threading
 import time
 
 import fixture
+from daemons import Daemons
 from harness import eventually, main, test
 
 IMAGE = "docker.io/library/busybox:latest"
@@ -206,6 +207,22 @@ def limits_in_force_are_told_with_who_set_them(platform):
 
 
 @test
+def dev_shm_is_as_large_as_asked_and_inodes_are_limited_or_refused(platform):
+    command = "dd if=/dev/zero of=/dev/shm/x bs=64k count=64 2>/dev/null; stat -c %s /dev/shm/x"
+    result = run(platform, command=command, limits={"shmMegabytes": 2, "memoryMegabytes": 64})
+    assert text(result) == "2097152\n", result
+    code, answer = platform.curl("/v1/run", json.dumps({
+        "image": IMAGE, "limits": {"inodes": 200},
+        "command": "i=0; while [ $i -lt 500 ] && : 2>/dev/null >f$i; do i=$((i+1)); done; echo $i"}),
+        access_of(platform))
+    answer = json.loads(answer)
+    if code == 200:  # project quota
+        assert 150 < int(text(answer)) <= 200 and answer["facts"]["inodesFull"], answer
+    else:
+        assert answer["code"] == "failed_precondition" and "limits.inodes" in answer["message"], answer
+
+
+@test
 def policy_sees_a_run_and_audit_has_its_outcome(platform):
     name, token = fixture.new_user(platform, "run-policy")
     policy = os.path.join(platform.folder, "run-policy.yaml")
@@ -349,6 +366,32 @@ def run_code_prints_output_fate_and_passes_the_code_on(platform):
     assert late.returncode == 255 and "timed out" in late.stderr, late
     listed = platform.ok("runs")
     assert "timed_out" in listed and "sleep" in listed, listed
+
+
+@test
+def results_are_kept_as_long_as_the_configuration_says(platform):
+    daemons = Daemons(platform)
+    access = access_of(platform)
+    old = run(platform, command="echo old")["runId"]
+    daemons.stop("gateway")
+    with open(os.path.join(platform.folder, "gateway.yaml")) as file:
+        lines = [f"  port: {platform.port}\n" if line.strip().startswith("port:") else line for line in file]
+    with open(os.path.join(platform.folder, "gateway.yaml"), "w") as file:
+        file.writelines(lines + ["runs:\n", "  retentionSeconds: 2\n", "  resultsKept: 2\n"])
+    daemons.start_gateway_alone()
+    try:
+        assert eventually(lambda: platform.cli("runs").returncode == 0)
+        assert call(platform, "ListRuns", access)["retentionSeconds"] == 2
+        ids = [run(platform, command=f"echo {n}")["runId"] for n in range(3)]
+        call(platform, "GetRun", access, status=404, runId=old)
+        call(platform, "GetRun", access, status=404, runId=ids[0])
+        assert text(call(platform, "GetRun", access, runId=ids[2])) == "2\n"
+        time.sleep(2.1)
+        call(platform, "GetRun", access, status=404, runId=ids[2])
+        assert not call(platform, "ListRuns", access).get("items")
+    finally:
+        daemons.stop("gateway")
+        daemons.up()
 
 
 if __name__ == "__main__":

@@ -126,6 +126,50 @@ START_TEST(start_failures_say_where)
 }
 END_TEST
 
+START_TEST(dev_shm_is_as_large_as_asked)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[256];
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    spec.limits.shm_bytes = 1u << 20;
+    world_create(world, &spec);
+    world_run_script(world, &spec,
+                     "dd if=/dev/zero of=/dev/shm/x bs=64k count=32 2>/dev/null; stat -c %s "
+                     "/dev/shm/x; df -k /dev/shm | tail -n 1 | awk '{print $2}'",
+                     1000, text, sizeof text);
+    ck_assert_str_eq(text, "1048576\n1024\n");
+    world_destroy(world, &spec);
+}
+END_TEST
+
+/* Where inodes are not counted a limit of them is refused, not forgotten. */
+START_TEST(inodes_are_limited_or_refused)
+{
+    SKIP_WITHOUT_WORLD();
+    char text[256];
+    struct error err;
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    spec.limits.inodes = 100;
+    if (executor_client_host(world->client)->quota_backend != EXECUTOR_QUOTA_PROJECT) {
+        int sent = executor_sandbox_create(world->client, &spec, world_callback(world), &err);
+        ck_assert_int_eq(world_wait_reply(world, sent, &err), STATUS_FAILED_PRECONDITION);
+        ck_assert(strstr(world->reply.err.text, "inodes"));
+        return;
+    }
+    world_create(world, &spec);
+    world_run_script(world, &spec,
+                     "cd /workspace; i=0; while [ $i -lt 200 ] && : 2>/dev/null >f$i; do "
+                     "i=$((i+1)); done; [ $i -gt 80 ] && [ $i -lt 100 ] && echo held || echo $i",
+                     1000, text, sizeof text);
+    ck_assert_str_eq(text, "held\n");
+    world_reply_ok(
+        world, executor_sandbox_stats(world->client, &spec.id, world_callback(world), &err), &err);
+    ck_assert_uint_eq(world->reply.stats.disk_limit_inodes, 100);
+    ck_assert_uint_eq(world->reply.stats.disk_inodes, 100);
+    world_destroy(world, &spec);
+}
+END_TEST
+
 START_TEST(memory_over_the_limit_is_told_as_oom)
 {
     SKIP_WITHOUT_WORLD();
@@ -739,6 +783,8 @@ Suite *suite_sandbox(void)
     tcase_add_test(t, only_the_given_descriptors_and_directories_are_there);
     tcase_add_test(t, exit_codes_and_signals_are_told_apart);
     tcase_add_test(t, start_failures_say_where);
+    tcase_add_test(t, dev_shm_is_as_large_as_asked);
+    tcase_add_test(t, inodes_are_limited_or_refused);
     tcase_add_test(t, memory_over_the_limit_is_told_as_oom);
     tcase_add_test(t, forks_over_the_limit_are_counted);
     tcase_add_test(t, disk_over_the_limit_fails);

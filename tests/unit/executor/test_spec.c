@@ -130,6 +130,17 @@ START_TEST(limits_over_the_ceiling_are_refused_naming_it)
     f->spec.limits.pids = 0;
     ck_assert_int_eq(parse(f), -STATUS_INVALID_ARGUMENT);
     f->spec.limits.pids = 32;
+    f->spec.limits.shm_bytes = f->spec.limits.memory_bytes + 1;
+    ck_assert_int_eq(parse(f), -STATUS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(f->err.text, "shm_bytes"));
+    f->spec.limits.shm_bytes = f->spec.limits.memory_bytes;
+    f->spec.limits.inodes = 1;
+    ck_assert_int_eq(parse(f), -STATUS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(f->err.text, "inodes"));
+    f->spec.limits.inodes = 100;
+    ck_assert_int_eq(parse(f), 0);
+    ck_assert_uint_eq(f->parsed.limits.inodes, 100);
+    ck_assert_uint_eq(f->parsed.limits.shm_bytes, f->spec.limits.memory_bytes);
     f->spec.limits.disk_bytes = 0;
     ck_assert_int_eq(parse(f), -STATUS_INVALID_ARGUMENT);
     fixture_free(f);

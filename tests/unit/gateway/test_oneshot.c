@@ -87,11 +87,13 @@ END_TEST
 
 /* --- limits --- */
 
-static int limits_of(const char *asked, const char *template_, const char *cluster,
-                     struct oneshot_plan *plan)
+static int limits_with(enum executor_quota_backend backend, const char *asked,
+                       const char *template_, const char *cluster, struct oneshot_plan *plan)
 {
-    const struct executor_host_report host = {.ceiling = {.memory_bytes = 4096ULL << 20,
+    const struct executor_host_report host = {.quota_backend = backend,
+                                              .ceiling = {.memory_bytes = 4096ULL << 20,
                                                           .disk_bytes = 64000ULL << 20,
+                                                          .inodes = 100016,
                                                           .cpu_millicores = 8000,
                                                           .pids = 512}};
     const struct oneshot_surroundings around = {
@@ -104,6 +106,44 @@ static int limits_of(const char *asked, const char *template_, const char *clust
     return oneshot_plan_limits(asked ? json(&ext__run_limits__descriptor, asked) : NULL, &around,
                                plan, &err);
 }
+
+static int limits_of(const char *asked, const char *template_, const char *cluster,
+                     struct oneshot_plan *plan)
+{
+    return limits_with(EXECUTOR_QUOTA_BTRFS_SIMPLE, asked, template_, cluster, plan);
+}
+
+START_TEST(dev_shm_is_part_of_the_memory)
+{
+    struct oneshot_plan plan;
+    ck_assert_int_eq(limits_of("{\"memoryMegabytes\": 100}", NULL, NULL, &plan), 0);
+    ck_assert_uint_eq(plan.limits[ONESHOT_SHM_MEGABYTES].value, 50);
+    ck_assert_uint_eq(plan.limits[ONESHOT_SHM_MEGABYTES].maximum, 100);
+    const char *over = "{\"memoryMegabytes\": 100, \"shmMegabytes\": 101}";
+    ck_assert_int_eq(limits_of(over, NULL, NULL, &plan), -STATUS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "limits.shmMegabytes is 101, over the maximum of 100"), "%s",
+                  err.text);
+}
+END_TEST
+
+START_TEST(inodes_are_limited_where_they_are_counted_and_else_refused)
+{
+    struct oneshot_plan plan;
+    const char *asked = "{\"inodes\": 500}";
+    ck_assert_int_eq(limits_with(EXECUTOR_QUOTA_PROJECT, asked, NULL, NULL, &plan), 0);
+    ck_assert_uint_eq(plan.limits[ONESHOT_INODES].value, 500);
+    ck_assert_uint_eq(plan.limits[ONESHOT_INODES].maximum, 100000);
+    ck_assert_int_eq(
+        limits_with(EXECUTOR_QUOTA_PROJECT, "{\"diskMegabytes\": 10}", NULL, NULL, &plan), 0);
+    ck_assert_uint_eq(plan.limits[ONESHOT_INODES].value, 640);
+    ck_assert_int_eq(limits_with(EXECUTOR_QUOTA_PROJECT, "{\"inodes\": 100001}", NULL, NULL, &plan),
+                     -STATUS_INVALID_ARGUMENT);
+    ck_assert_int_eq(limits_of(asked, NULL, NULL, &plan), -STATUS_FAILED_PRECONDITION);
+    ck_assert_msg(strstr(err.text, "limits.inodes"), "%s", err.text);
+    ck_assert_int_eq(limits_of(NULL, NULL, NULL, &plan), 0);
+    ck_assert_uint_eq(plan.limits[ONESHOT_INODES].value, 0);
+}
+END_TEST
 
 START_TEST(each_limit_says_who_set_it)
 {
@@ -303,6 +343,8 @@ Suite *suite_oneshot(void)
     tcase_add_test(tc, code_becomes_an_interpreter_and_a_file);
     tcase_add_test(tc, words_are_shown_as_a_shell_would_take_them);
     tcase_add_test(tc, a_request_that_cannot_be_meant_is_refused_by_its_field);
+    tcase_add_test(tc, dev_shm_is_part_of_the_memory);
+    tcase_add_test(tc, inodes_are_limited_where_they_are_counted_and_else_refused);
     tcase_add_test(tc, each_limit_says_who_set_it);
     tcase_add_test(tc, what_the_host_cuts_is_of_the_host);
     tcase_add_test(tc, a_limit_over_its_maximum_is_refused_with_the_maximum);
