@@ -409,7 +409,7 @@ static void remove_trial(const char *parent, bool was_there, const char *path)
 
 /* Opens everything as for serving, with a name and directories of its own, so that it may run
  * beside an executor that serves, and takes it all away again. */
-static int check_host(const struct config *config)
+static int try_start(struct doctor *d, const struct config *config)
 {
     enum { TRIAL_POOL_BYTES = 1 << 30 };
     char state[2100], run[2100], instance[33];
@@ -426,16 +426,15 @@ static int check_host(const struct config *config)
     if (trial.pool_bytes > TRIAL_POOL_BYTES) {
         trial.pool_bytes = TRIAL_POOL_BYTES;
     }
-    doctor_print_host(stdout, config);
     struct executor *ex = executor_new(&trial);
     int r = ex ? executor_open(ex, &err) : error_set(&err, STATUS_RESOURCE_EXHAUSTED, "no memory");
     if (ex) {
-        doctor_print_layers(stdout, ex);
+        doctor_print_layers(d, ex);
     }
     if (r < 0) {
-        doctor_print_refusal(stdout, &err);
+        doctor_print_refusal(d, &err);
     } else {
-        doctor_print_choices(stdout, ex);
+        doctor_print_choices(d, ex);
     }
     if (ex) {
         executor_free(ex);
@@ -445,14 +444,53 @@ static int check_host(const struct config *config)
     return r < 0 ? 1 : 0;
 }
 
+/* Anybody may ask; who is not root is told what anybody can read. */
+static int check_host(const char *path, bool is_json)
+{
+    struct arena arena;
+    struct config config;
+    struct error err;
+    struct doctor d;
+    arena_init(&arena, CONFIG_ARENA_BYTES);
+    doctor_begin(&d, stdout, is_json);
+    bool has_config = config_read(path, &arena, &config, &err) == 0;
+    doctor_print_host(&d, has_config ? &config : NULL);
+    int status = 1;
+    if (!has_config) {
+        doctor_print_config_error(&d, &err);
+    } else if (geteuid() != 0) {
+        doctor_print_no_trial(&d);
+    } else {
+        status = try_start(&d, &config);
+    }
+    doctor_end(&d);
+    arena_free(&arena);
+    return status;
+}
+
+static int read_config_and_serve(const char *path)
+{
+    struct arena arena;
+    struct config config;
+    struct error err;
+    arena_init(&arena, CONFIG_ARENA_BYTES);
+    int r = config_read(path, &arena, &config, &err);
+    if (r < 0) {
+        log_error("cordium-executor: %s", err.text);
+    }
+    int status = r < 0 ? 1 : serve(&config);
+    arena_free(&arena);
+    return status;
+}
+
 static void print_usage(FILE *to)
 {
-    (void)fputs("Usage: cordium-executor [--check] --config FILE\n"
+    (void)fputs("Usage: cordium-executor [--check [--json]] --config FILE\n"
                 "\n"
                 "The privileged half of the sandbox platform. Runs as root; serves the gateway\n"
                 "whose uid the config names. See executor/README.md for the config's keys.\n"
                 "--check tells the state of the host, with remedies, and whether it could serve\n"
-                "(exit code 0 or 1); it disturbs no executor that serves.\n",
+                "(exit code 0 or 1; root alone can tell); it disturbs no executor that serves.\n",
                 to);
 }
 
@@ -460,45 +498,44 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {{"config", required_argument, NULL, 'c'},
                                             {"check", no_argument, NULL, 'k'},
+                                            {"json", no_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
     const char *path = NULL;
     bool is_check = false;
+    bool is_json = false;
     int c;
     while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
-        if (c == 'k') {
+        switch (c) {
+        case 'c':
+            path = optarg;
+            break;
+        case 'k':
             is_check = true;
-            continue;
-        }
-        if (c == 'h') {
+            break;
+        case 'j':
+            is_json = true;
+            break;
+        case 'h':
             print_usage(stdout);
             return 0;
-        }
-        if (c != 'c') {
+        default:
             print_usage(stderr);
             return 2;
         }
-        path = optarg;
     }
-    if (!path || optind != argc) {
+    if (!path || optind != argc || (is_json && !is_check)) {
         print_usage(stderr);
         return 2;
+    }
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)umask(0022);
+    if (is_check) {
+        return check_host(path, is_json);
     }
     if (geteuid() != 0) {
         log_error("cordium-executor must be started by root: it makes namespaces and mounts");
         return 1;
     }
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    (void)umask(0022);
-    struct arena arena;
-    struct config config;
-    struct error err;
-    arena_init(&arena, CONFIG_ARENA_BYTES);
-    if (config_read(path, &arena, &config, &err) < 0) {
-        log_error("cordium-executor: %s", err.text);
-        return 1;
-    }
-    int status = is_check ? check_host(&config) : serve(&config);
-    arena_free(&arena);
-    return status;
+    return read_config_and_serve(path);
 }

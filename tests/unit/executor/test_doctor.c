@@ -2,6 +2,7 @@
  * only shows over time. */
 #include <check.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,76 @@ START_TEST(check_of_what_cannot_serve_says_why)
 }
 END_TEST
 
+/* The build's folder may be closed to others: the program is copied to where it is not. */
+static int run_as_nobody(const char *option, char *ret_text, size_t size)
+{
+    enum { NOBODY = 65534 };
+    char command[1024], program[256], config[256];
+    int output[2];
+    snprintf(command, sizeof command,
+             "mkdir -pm 755 %s-open && cp %s %s-open/executor && cp %s/executor.conf %s-open",
+             world->dir, EXECUTOR_PROGRAM, world->dir, world->dir, world->dir);
+    world_shell(command);
+    snprintf(program, sizeof program, "%.63s-open/executor", world->dir);
+    snprintf(config, sizeof config, "%.63s-open/executor.conf", world->dir);
+    ck_assert_int_eq(pipe(output), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (dup2(output[1], 1) == -1 || setgroups(0, NULL) == -1 ||
+            setresgid(NOBODY, NOBODY, NOBODY) == -1 || setresuid(NOBODY, NOBODY, NOBODY) == -1) {
+            _exit(126);
+        }
+        (void)close(output[0]);
+        (void)close(output[1]);
+        execl(program, "cordium-executor", "--config", config, "--check", option, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(output[1]);
+    FILE *f = fdopen(output[0], "r");
+    size_t n = fread(ret_text, 1, size - 1, f);
+    ret_text[n] = '\0';
+    (void)fclose(f);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    snprintf(command, sizeof command, "rm -r %s-open", world->dir);
+    world_shell(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+START_TEST(check_tells_anybody_what_anybody_can_read)
+{
+    SKIP_WITHOUT_WORLD();
+    static const char *const words[] = {"ok       kernel", "cgroups", "ids", "only root can"};
+    char text[8192];
+    int code = run_as_nobody(NULL, text, sizeof text);
+    ck_assert_msg(code == 1, "%s", text);
+    expect_words(text, words, sizeof words / sizeof *words);
+    ck_assert_msg(strstr(text, "PROBLEM  trial") == NULL, "%s", text);
+    code = run_as_nobody("--json", text, sizeof text);
+    ck_assert_msg(code == 1, "%s", text);
+    ck_assert_msg(strncmp(text, "{\"findings\":[{\"state\":", 22) == 0 &&
+                      strstr(text, "\"subject\":\"trial start\"") != NULL,
+                  "%s", text);
+}
+END_TEST
+
+START_TEST(check_without_a_config_still_tells_of_the_host)
+{
+    SKIP_WITHOUT_WORLD();
+    static const char *const words[] = {"ok       kernel", "cgroups", "PROBLEM  config",
+                                        "'/nonexistent/"};
+    char text[8192], command[512];
+    snprintf(command, sizeof command, "%s --check --config /nonexistent/executor.conf 2>&1",
+             EXECUTOR_PROGRAM);
+    FILE *f = popen(command, "r");
+    ck_assert_ptr_nonnull(f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    text[n] = '\0';
+    ck_assert_int_eq(WEXITSTATUS(pclose(f)), 1);
+    expect_words(text, words, sizeof words / sizeof *words);
+}
+END_TEST
+
 START_TEST(cpu_over_the_limit_is_throttled)
 {
     SKIP_WITHOUT_WORLD();
@@ -116,6 +187,8 @@ Suite *suite_doctor(void)
     tcase_add_unchecked_fixture(t, world_set_up, world_tear_down);
     tcase_add_test(t, check_tells_the_host_and_leaves_nothing_behind);
     tcase_add_test(t, check_of_what_cannot_serve_says_why);
+    tcase_add_test(t, check_tells_anybody_what_anybody_can_read);
+    tcase_add_test(t, check_without_a_config_still_tells_of_the_host);
     tcase_add_test(t, cpu_over_the_limit_is_throttled);
     suite_add_tcase(s, t);
     return s;
