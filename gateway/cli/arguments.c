@@ -200,9 +200,11 @@ static void check_output(const struct command *command, const struct arguments *
     static const char *const common[] = {"table", "json", "yaml", NULL};
     static const char *const findings[] = {"text", "json", "sarif", NULL};
     static const char *const results[] = {"text", "json", "yaml", NULL};
-    const char *const *formats = strcmp(command->name, "policy check") == 0  ? findings
-                                 : strcmp(command->name, "policy test") == 0 ? results
-                                                                             : common;
+    const char *const *formats =
+        strcmp(command->name, "policy check") == 0 ? findings
+        : strcmp(command->name, "policy test") == 0 || strcmp(command->name, "doctor") == 0
+            ? results
+            : common;
     for (size_t i = 0; a->output && formats[i]; i++) {
         if (strcmp(a->output, formats[i]) == 0) {
             return;

@@ -9,7 +9,7 @@
 
 enum { CLI_ARENA_MAX_BYTES = 512 * 1024 * 1024, UNARY_TIMEOUT_MS = 120000 };
 
-int cli_open(struct cli *cli, const struct arguments *args, struct error *err)
+int cli_open_transport(struct cli *cli, const struct arguments *args, struct error *err)
 {
     *cli = (struct cli){0};
     arena_init(&cli->arena, CLI_ARENA_MAX_BYTES);
@@ -25,10 +25,13 @@ int cli_open(struct cli *cli, const struct arguments *args, struct error *err)
         .is_insecure = cli->settings.is_insecure,
         .timeout_ms = UNARY_TIMEOUT_MS,
     };
-    if (transport_new(&cli->transport_options, &cli->transport, err) < 0) {
-        return -err->status;
-    }
-    return session_ensure(cli->transport, &cli->settings, &cli->arena, err);
+    return transport_new(&cli->transport_options, &cli->transport, err);
+}
+
+int cli_open(struct cli *cli, const struct arguments *args, struct error *err)
+{
+    int status = cli_open_transport(cli, args, err);
+    return status < 0 ? status : session_ensure(cli->transport, &cli->settings, &cli->arena, err);
 }
 
 void cli_close(struct cli *cli)

@@ -22,7 +22,9 @@ struct cli {
     struct transport *transport;
 };
 
-/* Reads the settings, connects lazily and logs in. */
+/* Reads the settings, connects lazily and logs in; the second does all but the log-in. Close it
+ * also after an error. */
+int cli_open_transport(struct cli *cli, const struct arguments *args, struct error *err);
 int cli_open(struct cli *cli, const struct arguments *args, struct error *err);
 void cli_close(struct cli *cli);
 

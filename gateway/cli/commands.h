@@ -14,5 +14,6 @@ extern const struct command policy_test_commands[];
 extern const struct command policy_server_commands[];
 extern const struct command session_commands[];
 extern const struct command run_commands[];
+extern const struct command doctor_commands[];
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "api/health.pb-c.h"
 #include "gateway/edge/server.h"
+#include "gateway/executor_link.h"
 #include "gateway/gateway.h"
 #include "gateway/request.h"
 
@@ -12,7 +13,7 @@ enum { WATCH_PERIOD_MS = 500 };
 
 typedef Health__HealthCheckResponse__ServingStatus serving_status;
 
-/* A stream of Watch looks now and then: there is one change in a gateway's life. */
+/* A stream of Watch looks now and then: changes are rare. */
 struct health_watch {
     uv_timer_t timer; /* first: its close callback frees the whole */
     struct request *request;
@@ -34,13 +35,23 @@ static bool is_served(const char *service)
     return false;
 }
 
+/* All of these need a sandbox. The others, and the gateway as a whole, serve without an executor.
+ */
+static bool is_served_by_executor(const char *service)
+{
+    return cstr_eq(service, "octelium.api.main.cordium.v1.WorkspaceService") ||
+           cstr_eq(service, "cordium.ext.v1.RunService");
+}
+
 static serving_status status_of(const struct request *r)
 {
     const struct Health__HealthCheckRequest *asked = (const Health__HealthCheckRequest *)r->message;
     if (!is_served(asked->service)) {
         return HEALTH__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN;
     }
-    return edge_server_is_draining(r->gateway->edge)
+    bool lacks_executor =
+        is_served_by_executor(asked->service) && !executor_link_host(r->gateway->executor);
+    return lacks_executor || edge_server_is_draining(r->gateway->edge)
                ? HEALTH__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING
                : HEALTH__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING;
 }
@@ -61,7 +72,7 @@ static void tell(struct health_watch *w, serving_status status)
     Health__HealthCheckResponse answer = HEALTH__HEALTH_CHECK_RESPONSE__INIT;
     answer.status = status;
     w->told = status;
-    (void)request_send(w->request, &answer.base); /* two messages in all: no queue to watch */
+    (void)request_send(w->request, &answer.base); /* one a period at most: no queue to watch */
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -71,7 +82,7 @@ static void on_timer(uv_timer_t *timer)
     if (now != w->told) {
         tell(w, now);
     }
-    if (now == HEALTH__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING) {
+    if (edge_server_is_draining(w->request->gateway->edge)) {
         /* The last that there is to say; an open stream would only hold the drain up. */
         request_finish(w->request);
     }
