@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "executor/proc/fd.h"
+#include "gateway/telemetry/endpoint.h"
 #include "gateway/text/yaml_reader.h"
 
 enum { CONFIG_MAX_BYTES = 256 * 1024, HOSTS_MAX = 256 };
@@ -19,7 +20,10 @@ enum setting_type {
     SETTING_NUMBER,
     SETTING_PORT,
     SETTING_BOOL,
-    SETTING_LIST
+    SETTING_LIST,
+    SETTING_OTLP_ENDPOINT,
+    SETTING_SYSLOG_TARGET,
+    SETTING_METRICS_LISTEN,
 };
 
 struct setting {
@@ -61,6 +65,17 @@ static const struct setting settings[] = {
     {"build", "mirrors", SETTING_LIST, AT(build.mirrors), 0, 0},
     {"build", "hosts", SETTING_LIST, AT(build.hosts), 0, 0},
     {"build", "timeoutSeconds", SETTING_NUMBER, AT(build.timeout_seconds), 10, 86400},
+    {"telemetry", "metricsListen", SETTING_METRICS_LISTEN, AT(telemetry.metrics_listen), 0, 0},
+    {"telemetry", "metricsTokenFile", SETTING_PATH, AT(telemetry.metrics_token_file), 0, 0},
+    {"telemetry", "otlpEndpoint", SETTING_OTLP_ENDPOINT, AT(telemetry.otlp_endpoint), 0, 0},
+    {"telemetry", "otlpCABundle", SETTING_PATH, AT(telemetry.otlp_ca_bundle), 0, 0},
+    {"telemetry", "otlpHeadersFile", SETTING_PATH, AT(telemetry.otlp_headers_file), 0, 0},
+    {"telemetry", "otlpMetricsSeconds", SETTING_NUMBER, AT(telemetry.otlp_metrics_seconds), 0,
+     86400},
+    {"telemetry", "syslogTarget", SETTING_SYSLOG_TARGET, AT(telemetry.syslog_target), 0, 0},
+    {"telemetry", "syslogFacility", SETTING_NUMBER, AT(telemetry.syslog_facility), 0, 23},
+    {"telemetry", "allowPlaintext", SETTING_BOOL, AT(telemetry.allow_plaintext), 0, 0},
+    {"telemetry", "queueMebibytes", SETTING_NUMBER, AT(telemetry.queue_mebibytes), 1, 1024},
 };
 enum { SETTING_COUNT = sizeof settings / sizeof settings[0] };
 
@@ -75,6 +90,7 @@ static const struct gateway_config defaults = {
     .start_wait_ms = 500,
     .runs = {.retention_seconds = 86400, .results_max = 10000, .megabytes_max = 512},
     .build.timeout_seconds = 3600,
+    .telemetry = {.otlp_metrics_seconds = 60, .syslog_facility = 13, .queue_mebibytes = 16},
 };
 
 struct reading {
@@ -105,6 +121,22 @@ static int set_text(const struct reading *in, const struct setting *s, const str
     }
     *to = s->type == SETTING_PATH ? absolute(in, n->text.ptr) : n->text.ptr;
     return *to ? 0 : error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+/* Kept as the text that it is; here it is only found out whether it is one. */
+static int set_endpoint(const struct reading *in, const struct setting *s,
+                        const struct tree_node *n, struct error *err)
+{
+    struct endpoint ignored;
+    struct error what;
+    if (set_text(in, s, n, err) < 0) {
+        return -err->status;
+    }
+    int (*parse)(const char *, struct endpoint *, struct error *) =
+        s->type == SETTING_OTLP_ENDPOINT   ? endpoint_parse_otlp
+        : s->type == SETTING_SYSLOG_TARGET ? endpoint_parse_syslog
+                                           : endpoint_parse_listen;
+    return parse(n->text.ptr, &ignored, &what) < 0 ? bad(in, n, what.text, err) : 0;
 }
 
 static int set_number(const struct reading *in, const struct setting *s, const struct tree_node *n,
@@ -167,6 +199,10 @@ static int set_one(const struct reading *in, const struct setting *s, const stru
         return n->type == TREE_BOOL ? 0 : bad(in, n, "expected true or false", err);
     case SETTING_LIST:
         return set_list(in, s, n, err);
+    case SETTING_OTLP_ENDPOINT:
+    case SETTING_SYSLOG_TARGET:
+    case SETTING_METRICS_LISTEN:
+        return set_endpoint(in, s, n, err);
     }
     return 0;
 }
@@ -223,6 +259,29 @@ static int read_text(const char *path, struct arena *arena, struct str *ret, str
     return 0;
 }
 
+/* The lines tell who did what: they do not cross a network in the clear by oversight. */
+static int check_plaintext(const struct reading *in, struct error *err)
+{
+    const struct gateway_config *c = in->config;
+    struct endpoint e;
+    const char *name = NULL;
+    if (c->telemetry.otlp_endpoint &&
+        endpoint_parse_otlp(c->telemetry.otlp_endpoint, &e, NULL) == 0 && !endpoint_is_safe(&e)) {
+        name = "telemetry.otlpEndpoint";
+    }
+    if (c->telemetry.syslog_target &&
+        endpoint_parse_syslog(c->telemetry.syslog_target, &e, NULL) == 0 && !endpoint_is_safe(&e)) {
+        name = "telemetry.syslogTarget";
+    }
+    if (name && !c->telemetry.allow_plaintext) {
+        return error_set(err, STATUS_INVALID_ARGUMENT,
+                         "%s: %s would send the audit log over the network unencrypted: use https, "
+                         "or a receiver on this machine, or set telemetry.allowPlaintext",
+                         in->path, name);
+    }
+    return 0;
+}
+
 static int fill_in(const struct reading *in, struct error *err)
 {
     struct gateway_config *c = in->config;
@@ -234,6 +293,9 @@ static int fill_in(const struct reading *in, struct error *err)
         return error_set(err, STATUS_INVALID_ARGUMENT,
                          "%s: tls.certificate and tls.key go together: set both or neither",
                          in->path);
+    }
+    if (check_plaintext(in, err) < 0) {
+        return -err->status;
     }
     if (!c->audit_dir) {
         c->audit_dir = arena_printf(in->arena, "%s/audit", c->state_dir);

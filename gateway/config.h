@@ -49,6 +49,20 @@ struct gateway_config {
         size_t host_count;
         unsigned timeout_seconds; /* 3600 */
     } build;
+
+    /* What leaves for those who watch: telemetry/telemetry.h. NULL: off. */
+    struct {
+        const char *metrics_listen;     /* "127.0.0.1:9464" */
+        const char *metrics_token_file; /* opens /metrics on the API's port */
+        const char *otlp_endpoint;      /* "https://collector.example:4318" */
+        const char *otlp_ca_bundle;     /* PEM; NULL: the host's */
+        const char *otlp_headers_file;  /* "Name: value" lines, mode 0600 */
+        unsigned otlp_metrics_seconds;  /* 60; 0: no metrics */
+        const char *syslog_target;      /* "unix:///dev/log" */
+        unsigned syslog_facility;       /* 13: log audit */
+        bool allow_plaintext;           /* lines may cross the network unencrypted */
+        unsigned queue_mebibytes;       /* of each sink: 16 */
+    } telemetry;
 };
 
 /* Lives in the arena. */

@@ -24,6 +24,7 @@
 #include "gateway/services/work_queue.h"
 #include "gateway/services/workspace_run.h"
 #include "gateway/state/store.h"
+#include "gateway/telemetry/telemetry.h"
 #include "gateway/version.h"
 
 enum {
@@ -134,7 +135,12 @@ static int open_state(struct daemon *d, struct error *err)
         return -err->status;
     }
     policy_store_set_strict(d->gateway.policies, c->policy_strict);
-    return audit_log_open(&d->loop, c->audit_dir, &d->gateway.audit, err);
+    if (telemetry_new(&d->gateway, &d->gateway.telemetry, err) < 0 ||
+        audit_log_open(&d->loop, c->audit_dir, &d->gateway.audit, err) < 0) {
+        return -err->status;
+    }
+    telemetry_begin(d->gateway.telemetry);
+    return 0;
 }
 
 static void on_executor_up(void *context)
@@ -206,6 +212,7 @@ static int open_port(struct daemon *d, struct error *err)
 static void close_all(struct daemon *d)
 {
     struct gateway *g = &d->gateway;
+    telemetry_stop_serving(g->telemetry);
     edge_server_free(g->edge);
     g->edge = NULL; /* workspaces that end by what follows leave their listeners alone */
     executor_link_free(g->executor);
@@ -222,6 +229,7 @@ static void close_all(struct daemon *d)
     }
     if (d->loop_is_open) {
         uv_run(&d->loop, UV_RUN_DEFAULT);
+        telemetry_close(g->telemetry); /* the audit log's last lines go, too */
         (void)uv_loop_close(&d->loop);
     }
     work_queue_free(g->work);

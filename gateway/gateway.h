@@ -17,6 +17,8 @@ struct image_table;
 struct watch_hub;
 struct oneshot_table;
 struct work_queue;
+struct metrics;
+struct telemetry;
 
 /* Everything the daemon has; made by main.c and passed as first argument. */
 struct gateway {
@@ -32,6 +34,8 @@ struct gateway {
     struct watch_hub *watches;          /* services/watch.h */
     struct oneshot_table *oneshots;     /* services/oneshot_table.h */
     struct work_queue *work;            /* services/work_queue.h */
+    struct metrics *metrics;            /* telemetry/metrics.h; NULL counts nothing */
+    struct telemetry *telemetry;        /* telemetry/telemetry.h */
 };
 
 /* The one clock: wall time in nanoseconds since 1970, and monotonic nanoseconds. */

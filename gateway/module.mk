@@ -36,7 +36,7 @@ $(API_OBJECTS): $(OUT)/%.o: $(OUT)/%.c
 $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/*.c gateway/*/*.c tests/unit/gateway/*.c tests/fuzz/*.c tests/tools/*.c)): | $(API_STAMP)
 
 GATEWAY_SOURCES := $(filter-out gateway/main.c,$(wildcard gateway/*.c gateway/edge/*.c gateway/identity/*.c \
-	gateway/rpc/*.c gateway/authorize/*.c gateway/policyfile/*.c gateway/audit/*.c gateway/auditfile/*.c gateway/services/*.c gateway/state/*.c gateway/text/*.c))
+	gateway/rpc/*.c gateway/authorize/*.c gateway/policyfile/*.c gateway/audit/*.c gateway/auditfile/*.c gateway/services/*.c gateway/state/*.c gateway/telemetry/*.c gateway/text/*.c))
 GATEWAY_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(GATEWAY_SOURCES))
 GATEWAY_LIBS := -lprotobuf-c -lnghttp2 -lssl -lcrypto -luv -lsqlite3 -lyaml -lcjson -lcurl -lseccomp -lcap -lz
 

@@ -5,26 +5,37 @@
 #include "gateway/edge/server.h"
 #include "gateway/gateway.h"
 #include "gateway/services/auth_service.h"
+#include "gateway/telemetry/metrics.h"
+#include "gateway/telemetry/telemetry.h"
 
 enum { RECORD_MAX_BYTES = 64 * 1024 };
 
-static void serve_token(struct gateway *g, struct call *call, struct str body)
+static bool serve_token(struct gateway *g, struct call *call, struct str body)
 {
     oauth2_token_http(g, call, body);
+    return true;
 }
 
 /* For load balancers and watchdogs: says only that the process answers and takes work. */
-static void serve_health(struct gateway *g, struct call *call, struct str body)
+static bool serve_health(struct gateway *g, struct call *call, struct str body)
 {
     (void)body;
     bool is_draining = edge_server_is_draining(g->edge);
     call_http_reply(call, is_draining ? 503 : 200, "text/plain",
                     is_draining ? STR("draining\n") : STR("ok\n"));
+    return true;
+}
+
+static bool serve_metrics(struct gateway *g, struct call *call, struct str body)
+{
+    (void)body;
+    return telemetry_serve_metrics(g->telemetry, call);
 }
 
 void plain_http_refused(void *owner, const struct call_refusal *refusal)
 {
     struct gateway *g = owner;
+    metrics_add(g->metrics, METRIC_REFUSALS, 0, 0, 0, 1);
     struct buf line;
     buf_init(&line, RECORD_MAX_BYTES);
     audit_record_refused(g, refusal, &line);
@@ -53,18 +64,18 @@ bool plain_http_request(void *owner, struct call *call, struct str method, struc
     static const struct {
         const char *method;
         const char *path;
-        void (*serve)(struct gateway *g, struct call *call, struct str body);
+        bool (*serve)(struct gateway *g, struct call *call, struct str body); /* false: 404 */
     } routes[] = {
         {"POST", "/oauth2/token", serve_token},
         {"GET", "/healthz", serve_health},
+        {"GET", "/metrics", serve_metrics},
     };
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         if (str_is(path, routes[i].path)) {
-            if (!str_is(method, routes[i].method)) {
-                refuse_method(owner, call, method);
-            } else {
-                routes[i].serve(owner, call, body);
+            if (str_is(method, routes[i].method)) {
+                return routes[i].serve(owner, call, body);
             }
+            refuse_method(owner, call, method);
             return true;
         }
     }

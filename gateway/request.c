@@ -16,6 +16,7 @@
 #include "gateway/request_trace.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/run_service.h"
+#include "gateway/telemetry/request_count.h"
 
 enum {
     /* A message of the largest size, unpacked, and what a handler makes of it. */
@@ -193,7 +194,10 @@ static enum step authorize(struct request *r, struct error *err)
         r->decision.reason_type = "PUBLIC_METHOD";
         return STEP_NEXT;
     }
-    return authorize_request(r, err) < 0 ? STEP_REFUSE : STEP_NEXT;
+    uint64_t began_ns = gateway_monotonic_ns(r->gateway);
+    int status = authorize_request(r, err);
+    request_count_decision(r, gateway_monotonic_ns(r->gateway) - began_ns);
+    return status < 0 ? STEP_REFUSE : STEP_NEXT;
 }
 
 /* Allowed and written down, but the client went away before it was done: the log must not leave
@@ -290,6 +294,7 @@ static void *request_begin(void *owner, struct call *call)
     r->holds = 1;
     r->started_ns = gateway_monotonic_ns(r->gateway);
     r->started_at_ns = gateway_wall_ns(r->gateway);
+    r->is_rpc = true;
     r->method = method_find(call_path(call));
     r->is_routed = r->method != NULL;
     arena_init(&r->arena, REQUEST_ARENA_MAX_BYTES);
@@ -297,6 +302,7 @@ static void *request_begin(void *owner, struct call *call)
     make_id(r->id);
     call_add_header(call, "x-request-id", str_from(r->id));
     trace_begin(r);
+    request_count_begin(r);
     run_stages(r);
     return r;
 }
@@ -470,6 +476,9 @@ static void request_gone(void *state, enum call_end end)
     }
     if (!ends_late(r)) {
         record_end(r, end);
+    }
+    if (r->is_rpc) {
+        request_count_end(r, end);
     }
     if (r->on_gone) {
         r->on_gone(r);

@@ -102,6 +102,7 @@ enum method_audit { METHOD_AUDIT_READ, METHOD_AUDIT_WRITE, METHOD_AUDIT_STREAM }
 
 /* One line of gateway/rpc/methods.def. */
 struct method {
+    unsigned index;                     /* its place among all, by path: method_at(index) */
     const struct schema_method *schema; /* path, message descriptors, streaming kind */
     enum method_access access;
     enum method_audit audit;
@@ -114,6 +115,10 @@ struct method {
 
 /* Every method that the gateway serves; NULL for another path. */
 const struct method *method_find(struct str path);
+
+/* All of them, in the order of paths; NULL past the last. */
+unsigned method_count(void);
+const struct method *method_at(unsigned index);
 
 struct request {
     struct gateway *gateway;
@@ -160,6 +165,7 @@ struct request {
     struct str outcome_facts; /* JSON object for the end record, see request_set_outcome() */
     int end_status;
     uint64_t bytes_out;
+    bool is_rpc; /* counted as one: not a plain HTTP request that is answered later */
     struct request_trace *trace; /* NULL unless debug.trace is set */
 };
 

@@ -38,6 +38,8 @@ one nghttp2 'nghttp2/' gateway
 one SQLite 'sqlite3' gateway
 one libyaml 'yaml\.h' gateway
 one libcurl 'curl/' gateway/cli
+# shellcheck disable=SC2046
+one libcurl 'curl/' $(ls -d gateway/*.c gateway/*/ | grep -v '^gateway/cli/')
 one libmnl 'libmnl/' executor
 one libnftables 'nftables/' executor
 one zlib 'zlib\.h' gateway

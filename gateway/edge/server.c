@@ -253,6 +253,16 @@ int edge_server_listen_tls(struct edge_server *s, const char *host, uint16_t por
     return 0;
 }
 
+int edge_server_listen_plain(struct edge_server *s, const char *host, uint16_t port,
+                             struct error *err)
+{
+    int fd = -1;
+    uint16_t bound_port;
+    struct edge_listener *l;
+    int rc = listen_tcp(host, port, &fd, &bound_port, err);
+    return rc ? rc : edge_listener_open(s, fd, false, NULL, &l, err);
+}
+
 int edge_server_adopt_unix(struct edge_server *s, int listen_fd, void *listener_owner,
                            struct edge_listener **ret, struct error *err)
 {

@@ -35,6 +35,10 @@ int edge_server_listen_tls(struct edge_server *s, const char *host, uint16_t por
                            const char *certificate_path, const char *key_path, uint16_t *ret_port,
                            struct error *err);
 
+/* Listens on host:port in the clear: for what anybody on this machine may ask. */
+int edge_server_listen_plain(struct edge_server *s, const char *host, uint16_t port,
+                             struct error *err);
+
 /* Serves plaintext h2 (prior knowledge) and HTTP/1.1 on a listening unix socket that somebody
  * else made; takes the fd. listener_owner goes to call_origin(). Returns a handle for
  * edge_server_close_listener(), which also drops the connections made through it: from then on

@@ -58,6 +58,9 @@ __attribute__((constructor)) static void bind_methods(void)
         assert(entries[i].method.schema && "a path of methods.def is not in gateway/api");
     }
     qsort(entries, ENTRY_COUNT, sizeof(entries[0]), compare_entries);
+    for (size_t i = 0; i < ENTRY_COUNT; i++) {
+        entries[i].method.index = (unsigned)i;
+    }
     for (size_t i = 1; i < ENTRY_COUNT; i++) {
         assert(strcmp(entries[i - 1].path, entries[i].path) != 0 && "methods.def has a path twice");
     }
@@ -80,4 +83,14 @@ const struct method *method_find(struct str path)
         }
     }
     return NULL;
+}
+
+unsigned method_count(void)
+{
+    return ENTRY_COUNT;
+}
+
+const struct method *method_at(unsigned index)
+{
+    return index < ENTRY_COUNT ? &entries[index].method : NULL;
 }

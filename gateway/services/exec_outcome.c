@@ -1,5 +1,6 @@
 #include "gateway/services/exec_outcome.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,14 @@ void exec_outcome_judge(const struct executor_run_exit *event, const struct exec
     } else {
         o->kind = EXEC_SIGNALED;
     }
+}
+
+enum metric_outcome exec_outcome_metric(const struct exec_outcome *outcome)
+{
+    static_assert((int)METRIC_OUTCOME_LOST == EXEC_LOST && METRIC_OUTCOME_COUNT == EXEC_LOST + 1,
+                  "one order");
+    return outcome->kind == EXEC_NOT_STARTED ? METRIC_OUTCOME_EXITED
+                                             : (enum metric_outcome)outcome->kind;
 }
 
 const char *exec_outcome_name(const struct exec_outcome *outcome)

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "executor/client/executor_client.h"
+#include "gateway/telemetry/metrics.h"
 #include "policy/base/bytes.h"
 
 /* What became of a program: the executor's facts in the closed set of words that people and clients
@@ -43,6 +44,9 @@ struct exec_asked {
 /* Fills *ret from the executor's report. */
 void exec_outcome_judge(const struct executor_run_exit *event, const struct exec_asked *asked,
                         struct exec_outcome *ret);
+
+/* Its place among the outcomes that are counted. */
+enum metric_outcome exec_outcome_metric(const struct exec_outcome *outcome);
 
 /* "exited", "oom_killed" …: the closed set of outcomes. */
 const char *exec_outcome_name(const struct exec_outcome *outcome);

@@ -10,6 +10,7 @@
 #include "gateway/services/exec_run.h"
 #include "gateway/services/workspace_access.h"
 #include "gateway/services/workspace_run.h"
+#include "gateway/telemetry/metrics.h"
 
 enum { FACTS_MAX_BYTES = 2048 };
 
@@ -245,6 +246,8 @@ static void on_ended(void *context, const struct exec_outcome *outcome)
     struct request *r = call->request;
     call->run = NULL;
     count_exec(call, -1);
+    metrics_add(call->gateway->metrics, METRIC_OUTCOMES, METRIC_OPERATION_EXEC,
+                exec_outcome_metric(outcome), 0, 1);
     if (call->is_cancelled) {
         set_facts(r, outcome);
         r->state = NULL;

@@ -62,6 +62,15 @@ int image_table_new(struct gateway *g, struct image_table **ret, struct error *e
     return 0;
 }
 
+unsigned image_table_count(const struct image_table *table)
+{
+    unsigned count = 0;
+    for (const struct image_build *b = table ? table->builds : NULL; b; b = b->next) {
+        count++;
+    }
+    return count;
+}
+
 workspace_state image_state_of(const Cordium__Workspace__Spec__Image *image)
 {
     return image->type_case == CORDIUM__WORKSPACE__SPEC__IMAGE__TYPE_REGISTRY

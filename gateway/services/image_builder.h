@@ -50,6 +50,9 @@ bool image_id_parse(const char *id, struct executor_digest *ret);
 int image_table_request(struct image_table *table, const struct image_request *request,
                         struct image_waiter *waiter, struct error *err);
 
+/* Builds and pulls under way. NULL has none. */
+unsigned image_table_count(const struct image_table *table);
+
 /* Waits no more; the last one to leave cancels the build. */
 void image_table_forget(struct image_table *table, struct image_waiter *waiter);
 

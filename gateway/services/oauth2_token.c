@@ -11,6 +11,7 @@
 #include "gateway/services/auth_service.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/store.h"
+#include "gateway/telemetry/metrics.h"
 #include "policy/base/json_out.h"
 
 enum {
@@ -319,6 +320,8 @@ static void serve_grant(struct token_answer *a, const struct token_form *form)
 
 static void send_answer(struct token_answer *a)
 {
+    metrics_add(a->r->gateway->metrics, METRIC_TOKEN_REQUESTS,
+                a->facts.is_allowed ? METRIC_DECISION_ALLOWED : METRIC_DECISION_DENIED, 0, 0, 1);
     if (!request_is_over(a->r)) {
         call_add_header(a->r->call, "cache-control", STR("no-store"));
         call_http_reply(a->r->call, a->facts.http_status, "application/json", a->json);

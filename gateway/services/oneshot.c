@@ -17,6 +17,7 @@
 #include "gateway/services/workspace_secret.h"
 #include "gateway/services/workspace_start.h"
 #include "gateway/state/resource.h"
+#include "gateway/telemetry/metrics.h"
 
 enum {
     ONESHOT_ARENA_MAX_BYTES = 96 * 1024 * 1024,
@@ -275,6 +276,8 @@ void oneshot_finish(struct oneshot *o)
     arena_init(&arena, ONESHOT_ARENA_MAX_BYTES);
     o->ended_at_ns = o->ended_at_ns ? o->ended_at_ns : gateway_wall_ns(o->gateway);
     o->is_over = true;
+    metrics_add(o->gateway->metrics, METRIC_OUTCOMES, METRIC_OPERATION_RUN,
+                exec_outcome_metric(&o->outcome), 0, 1);
     Ext__RunResult *result = oneshot_result(o, &arena);
     if (result) {
         oneshot_table_keep(o->gateway->oneshots, o, result);

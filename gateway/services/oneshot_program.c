@@ -7,6 +7,7 @@
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
 #include "gateway/services/workspace_run.h"
+#include "gateway/telemetry/metrics.h"
 
 enum {
     HELPER_OUTPUT_MAX_BYTES = 8 * 1024 * 1024, /* all files with their heads */
@@ -366,6 +367,8 @@ static void start_program(struct oneshot *o)
         return;
     }
     o->is_running = true;
+    metrics_observe(o->gateway->metrics, METRIC_RUN_START, 0,
+                    gateway_monotonic_ns(o->gateway) - o->place->start_ns);
     o->started_at_ns = gateway_wall_ns(o->gateway);
     if (input.len > 0) {
         (void)exec_run_write(o->exec, input);

@@ -266,6 +266,15 @@ struct oneshot *oneshot_table_find_name(struct oneshot_table *table, const char 
     return o;
 }
 
+unsigned oneshot_table_count(const struct oneshot_table *table)
+{
+    unsigned count = 0;
+    for (const struct oneshot *o = table ? table->live : NULL; o; o = o->next) {
+        count++;
+    }
+    return count;
+}
+
 unsigned oneshot_table_count_of(const struct oneshot_table *table, const char *owner_uid)
 {
     unsigned count = 0;

@@ -26,7 +26,8 @@ void oneshot_key_name(const char *owner_uid, const char *key, char ret[80]);
 /* Live ones; NULL when there is none. */
 struct oneshot *oneshot_table_find(struct oneshot_table *table, const char *id);
 struct oneshot *oneshot_table_find_name(struct oneshot_table *table, const char *name);
-/* NULL has none. */
+/* Live ones, of all and of one user. NULL has none. */
+unsigned oneshot_table_count(const struct oneshot_table *table);
 unsigned oneshot_table_count_of(const struct oneshot_table *table, const char *owner_uid);
 bool oneshot_table_has_sandbox(const struct oneshot_table *table, const struct executor_uuid *id);
 

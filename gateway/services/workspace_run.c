@@ -14,6 +14,7 @@
 #include "gateway/services/workspace_start.h"
 #include "gateway/state/resource.h"
 #include "gateway/state/store.h"
+#include "gateway/telemetry/metrics.h"
 
 enum {
     TABLE_BUCKETS = 1024, /* power of two; some hundreds of runs at once */
@@ -174,7 +175,7 @@ struct workspace_run *workspace_run_new(struct gateway *g, const Cordium__Worksp
     (void)strncpy(run->owner_uid, workspace->status->user_ref->uid, sizeof run->owner_uid - 1);
     run->is_build = workspace->status->is_build;
     run->is_ephemeral = workspace->spec->is_ephemeral || run->is_build;
-    run->state_ns = run->active_ns = gateway_monotonic_ns(g);
+    run->start_ns = run->state_ns = run->active_ns = gateway_monotonic_ns(g);
     return run;
 }
 
@@ -193,8 +194,19 @@ int workspace_run_insert(struct workspace_table *table, struct workspace_run *ru
     return 0;
 }
 
+static void count_start(struct workspace_run *run, bool is_running)
+{
+    if (run->start_ns) {
+        metrics_observe(run->gateway->metrics, METRIC_WORKSPACE_START,
+                        is_running ? METRIC_START_RUNNING : METRIC_START_FAILED,
+                        gateway_monotonic_ns(run->gateway) - run->start_ns);
+        run->start_ns = 0;
+    }
+}
+
 void workspace_run_settle(struct workspace_run *run, bool is_running)
 {
+    count_start(run, is_running);
     while (run->waiters) {
         struct workspace_start_waiter *waiter = run->waiters;
         run->waiters = waiter->next;

@@ -88,6 +88,7 @@ struct workspace_run {
     bool storage_is_gone;        /* the executor was asked to delete it */
     void (*gone)(void *context); /* told when nothing of the run is left */
     void *gone_context;
+    uint64_t start_ns;  /* monotonic: its beginning; 0 once it is known how the start went */
     uint64_t state_ns;  /* monotonic: since when in this state */
     uint64_t active_ns; /* last use by a person: exec, terminal */
 };

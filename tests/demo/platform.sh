@@ -77,6 +77,8 @@ build:
 CONF
     [ ! -f "${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" ] ||
         echo "  caBundle: ${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" >>"$folder/gateway.yaml"
+    # What a test wants beside it, see tests/system/test_telemetry.py.
+    [ ! -f "$folder/gateway.more.yaml" ] || cat "$folder/gateway.more.yaml" >>"$folder/gateway.yaml"
     if [ "${TRACE:-false}" = true ]; then
         echo "trace = true" >>"$folder/executor.conf"
         printf 'debug:\n  trace: true\n' >>"$folder/gateway.yaml"
