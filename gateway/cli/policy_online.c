@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "gateway/policyfile/diagnostic_message.h"
-#include "gateway/text/yaml_place.h"
 #include "policy/base/utf8.h"
 
 #define POLICY_SERVICE "/cordium.ext.v1.PolicyService/"
@@ -49,19 +48,6 @@ int policy_texts_add(struct cli *cli, struct policy_texts *texts, const char *pa
     return 0;
 }
 
-/* The line of a finding from our own copy: a long one is not sent. */
-static struct str source_of(const struct policy_texts *texts, const Ext__PolicyDiagnostic *m,
-                            struct arena *arena)
-{
-    struct text_lines lines;
-    const Ext__PolicyFile *file = find(texts, m->file);
-    if (m->source[0] || m->line == 0 || !file ||
-        !text_lines_find(&lines, str_from(file->text), arena)) {
-        return str_from(m->source);
-    }
-    return text_line_at(lines.text, text_place_at(&lines, m->line, 1).offset);
-}
-
 int policy_online_check(struct cli *cli, const struct policy_texts *texts,
                         const struct arguments *args, struct diagnostics *found,
                         size_t *ret_policies, struct error *err)
@@ -80,8 +66,7 @@ int policy_online_check(struct cli *cli, const struct policy_texts *texts,
     size_t before[3];
     memcpy(before, found->by_severity, sizeof before);
     for (size_t i = 0; i < r->n_diagnostics; i++) {
-        struct diagnostic d = diagnostic_of_message(
-            r->diagnostics[i], source_of(texts, r->diagnostics[i], &cli->arena));
+        struct diagnostic d = diagnostic_of_message(r->diagnostics[i]);
         diagnostics_add(found, &d);
     }
     found->is_cut |= r->is_cut;

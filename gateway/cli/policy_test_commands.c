@@ -94,7 +94,7 @@ static void print_diagnostics(Ext__PolicyDiagnostic *const *items, size_t count,
     diagnostics_init(&d, &arena);
     buf_init(&text, TEXT_MAX_BYTES);
     for (size_t i = 0; i < count; i++) {
-        struct diagnostic one = diagnostic_of_message(items[i], str_from(items[i]->source));
+        struct diagnostic one = diagnostic_of_message(items[i]);
         diagnostics_add(&d, &one);
     }
     diagnostics_print(&d, DIAGNOSTIC_TEXT, &text);

@@ -18,7 +18,8 @@ static const struct policy_finding_kind file_kinds[] = {
     {"yaml-escape", POLICY_SEVERITY_ERROR,
      "A backslash in double quotes is an escape of YAML before the expression sees it"},
     {"yaml-tab", POLICY_SEVERITY_ERROR, "YAML is indented with spaces, never with tabs"},
-    {"yaml-block", POLICY_SEVERITY_ERROR, "The text of a block is not indented deeper than its key"},
+    {"yaml-block", POLICY_SEVERITY_ERROR,
+     "The text of a block is not indented deeper than its key"},
     {"yaml-scalar", POLICY_SEVERITY_WARNING,
      "An unquoted value is text here and something else for other readers of YAML"},
     {"yaml-quote", POLICY_SEVERITY_ERROR,
@@ -183,7 +184,7 @@ static void print_text(const struct diagnostic *item, struct buf *out)
         add_visible(out, str_from(item->remedy));
     }
     buf_printf(out, " [%s]\n", item->code);
-    if (item->line && item->source.len > 0) {
+    if (item->line && item->source.len > 0 && item->source.len <= DIAGNOSTIC_SOURCE_MAX_BYTES) {
         print_caret(item, out);
     }
 }

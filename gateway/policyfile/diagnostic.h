@@ -34,7 +34,10 @@ struct diagnostics {
     bool is_cut; /* there were more than DIAGNOSTICS_MAX, or memory ran out */
 };
 
-enum { DIAGNOSTICS_MAX = 10000 };
+enum {
+    DIAGNOSTICS_MAX = 10000,
+    DIAGNOSTIC_SOURCE_MAX_BYTES = 1024, /* longer lines are not shown */
+};
 
 void diagnostics_init(struct diagnostics *d, struct arena *arena);
 

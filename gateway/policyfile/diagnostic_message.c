@@ -46,7 +46,7 @@ Ext__PolicyDiagnostic *diagnostic_message_of(const struct diagnostic *item, stru
     return !is_full && add_source(m, item, arena) ? m : NULL;
 }
 
-struct diagnostic diagnostic_of_message(const Ext__PolicyDiagnostic *message, struct str source)
+struct diagnostic diagnostic_of_message(const Ext__PolicyDiagnostic *message)
 {
     struct diagnostic d = {
         .file = message->file,
@@ -58,7 +58,7 @@ struct diagnostic diagnostic_of_message(const Ext__PolicyDiagnostic *message, st
         .text = message->message,
         .remedy = message->remedy,
         .subject = message->subject,
-        .source = source,
+        .source = str_from(message->source),
     };
     for (size_t i = 0; i < sizeof severities / sizeof severities[0]; i++) {
         if (severities[i] == message->severity) {

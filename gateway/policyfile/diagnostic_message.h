@@ -7,15 +7,12 @@
 
 /* Diagnostics as the API's messages, there and back. */
 
-enum {
-    DIAGNOSTIC_SOURCE_MAX_BYTES = 1024, /* longer lines are not sent */
-    DIAGNOSTIC_MESSAGES_MAX = 1000,
-};
+enum { DIAGNOSTIC_MESSAGES_MAX = 1000 }; /* in one answer */
 
 /* In the arena, texts and all; but not `code`. NULL when it is full. */
 Ext__PolicyDiagnostic *diagnostic_message_of(const struct diagnostic *item, struct arena *arena);
 
-/* The message borrowed as a diagnostic; `source` is the line, which the message may lack. */
-struct diagnostic diagnostic_of_message(const Ext__PolicyDiagnostic *message, struct str source);
+/* Borrows the message. */
+struct diagnostic diagnostic_of_message(const Ext__PolicyDiagnostic *message);
 
 #endif

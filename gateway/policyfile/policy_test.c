@@ -235,8 +235,16 @@ int policy_test_open(struct policy_test *t, struct policy_files *files, const ch
     if (rc == 0 && (!tests || tests->type != TREE_LIST || tests->count == 0)) {
         rc = fail_at(tests ? tests : document, err, "tests: a PolicyTest needs a list of them");
     }
-    rc = rc ? rc : policy_files_build(files, &t->set, err);
-    rc = rc ? rc : list_rules(t, err);
+    if (rc) {
+        return rc;
+    }
+    rc = policy_files_build(files, &t->set, err);
+    if (rc) {
+        err->line = 0; /* its place is in an expression, and not in the test's file */
+        err->column = 0;
+        return rc;
+    }
+    rc = list_rules(t, err);
     if (rc) {
         return rc;
     }

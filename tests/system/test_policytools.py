@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+import time
 
 import fixture
 from harness import eventually, main, test
@@ -109,6 +110,22 @@ def versions_are_kept_and_put_back(platform):
         platform.ok("apply", "-", stdin=NOTHING)
     assert any(item["reason"] == f"rollback to {before}" for item in versions(platform)[:2])
     assert platform.cli("policy", "rollback", "987654").returncode == 1
+
+
+@test
+def a_thousand_policies_come_and_go_in_a_moment(platform):
+    rule = "{effect: DENY, condition: {match: ctx.user.metadata.name == 'u%d' && ctx.user.spec.type == 'HUMAN'}}"
+    many = "".join(f"---\nkind: Policy\nmetadata: {{name: bulk-{i}}}\nspec: {{rules: [{rule % i}]}}\n" for i in range(1000))
+    before = versions(platform)[0]["version"]
+    took = {}
+    for name, words, stdin in (("dry run", ("apply", "--dry-run", "-"), many), ("apply", ("apply", "-"), many),
+                               ("rollback", ("policy", "rollback", before), None)):
+        began = time.monotonic()
+        platform.ok(*words, stdin=stdin)
+        took[name] = time.monotonic() - began
+    print("      " + ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in took.items()))
+    assert not [v for v in versions(platform)[:1] if v["policies"] > 900]
+    assert max(took.values()) < 1.5, took
 
 
 @test
