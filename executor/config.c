@@ -13,7 +13,7 @@
 
 #include "executor/proc/fd.h"
 
-enum { FILE_BYTES_MAX = 65536 };
+enum { FILE_BYTES_MAX = 32768 }; /* it fits the answer to HELLO */
 
 enum kind {
     KIND_TEXT,
@@ -290,7 +290,9 @@ int config_parse(const char *text, const char *name, struct arena *arena, struct
         }
         line = end ? end + 1 : NULL;
     }
-    int r = check(&c, name, err);
+    c.text = arena_strdup(arena, text);
+    int r = c.text ? check(&c, name, err)
+                   : error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for the config");
     if (r == 0) {
         *ret = c;
     }

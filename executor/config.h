@@ -20,6 +20,7 @@ struct config_cidr {
 };
 
 struct config {
+    const char *text;          /* the file as it was read; the gateway's audit log keeps its hash */
     const char *state_dir;     /* pool, lock */
     const char *runtime_dir;   /* socket */
     const char *launcher_path; /* cordium-launcher; empty = beside the executor */

@@ -10,6 +10,7 @@
 #include "executor/executor.h"
 #include "executor/proc/fd.h"
 #include "executor/proc/log.h"
+#include "executor/version.h"
 
 /* From a datagram to one call of a handler: the table decides whether the handler sees it at all.
  * A handler gets bytes of an allowed size in an allowed state; it validates through sandbox_spec or
@@ -189,7 +190,7 @@ static void handle_hello(struct request *q)
 {
     const struct config *c = q->ex->config;
     struct buf out;
-    buf_init(&out, 1024);
+    buf_init(&out, MESSAGE_BYTES_MAX);
     if (read_u32(&q->body) == EXECUTOR_PROTOCOL_VERSION) {
         q->asker.connection->state = MESSAGE_STATE_READY;
     }
@@ -204,6 +205,8 @@ static void handle_hello(struct request *q)
     buf_add_u32(&out, c->pids_max);
     buf_add_u64(&out, c->capabilities_max);
     buf_add_u32(&out, q->ex->network != NULL);
+    buf_add_counted(&out, str_from(EXECUTOR_VERSION));
+    buf_add_counted(&out, str_from(c->text));
     reply_ok(&q->asker, &out, -1);
     buf_free(&out);
 }

@@ -10,13 +10,15 @@
 #include "executor/proc/confine.h"
 #include "executor/proc/fd.h"
 #include "executor/proc/log.h"
-#include "gateway/audit/audit_log.h"
 #include "gateway/audit/audit_event.h"
+#include "gateway/audit/audit_log.h"
+#include "gateway/audit/hex.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/edge/server.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/bootstrap.h"
+#include "gateway/identity/token.h"
 #include "gateway/request.h"
 #include "gateway/services/oneshot_table.h"
 #include "gateway/services/image_builder.h"
@@ -46,16 +48,21 @@ struct daemon {
     const char *config_sha256;
 };
 
-static void record_event(struct daemon *d, const char *event)
+static void record_event(const struct gateway *g, const struct audit_daemon *facts)
 {
     struct buf line;
     buf_init(&line, RECORD_MAX_BYTES);
-    audit_record_daemon(event, GATEWAY_VERSION, d->config_sha256, NULL,
-                        gateway_wall_ns(&d->gateway), &line);
-    if (audit_log_append(d->gateway.audit, &line, NULL, NULL) < 0) {
-        log_error("the audit log does not take the %s record", event);
+    audit_record_daemon(facts, gateway_wall_ns(g), &line);
+    if (audit_log_append(g->audit, &line, NULL, NULL) < 0) {
+        log_error("the audit log does not take the %s record", facts->event);
     }
     buf_free(&line);
+}
+
+static void record_own_event(const struct daemon *d, const char *event)
+{
+    const struct audit_daemon facts = {"gateway", event, GATEWAY_VERSION, d->config_sha256, NULL};
+    record_event(&d->gateway, &facts);
 }
 
 static void on_drained(void *owner)
@@ -143,15 +150,34 @@ static int open_state(struct daemon *d, struct error *err)
     return 0;
 }
 
+/* The executor is seen from here alone: what it is, and by which settings it limits us. */
+static void record_executor_up(const struct gateway *g)
+{
+    const struct executor_host_report *host = executor_link_host(g->executor);
+    uint8_t digest[TOKEN_DIGEST_BYTES];
+    char sha256[2 * TOKEN_DIGEST_BYTES + 1];
+    char detail[128];
+    token_sha256(host->config_text, digest);
+    hex_encode(digest, sizeof digest, sha256);
+    (void)snprintf(detail, sizeof detail, "cgroup %s, %u sandboxes at most, network %s",
+                   host->cgroup_mode == EXECUTOR_CGROUP_V2 ? "v2" : "v1", host->sandboxes_max,
+                   host->has_network ? "on" : "off");
+    const struct audit_daemon facts = {"executor", "CONNECTED", host->release, sha256, detail};
+    record_event(g, &facts);
+}
+
 static void on_executor_up(void *context)
 {
+    record_executor_up(context);
     log_info("executor: connected");
     workspace_table_executor_up(context);
 }
 
 static void on_executor_down(void *context)
 {
+    const struct audit_daemon facts = {"executor", "DISCONNECTED", NULL, NULL, NULL};
     log_warning("executor: connection lost");
+    record_event(context, &facts);
     workspace_table_executor_down(context);
 }
 
@@ -224,7 +250,7 @@ static void close_all(struct daemon *d)
         uv_close((uv_handle_t *)&d->signals[i], NULL);
     }
     if (g->audit) {
-        record_event(d, "STOP");
+        record_own_event(d, "STOP");
         audit_log_close(g->audit);
     }
     if (d->loop_is_open) {
@@ -248,13 +274,15 @@ int daemon_serve(const struct gateway_config *config, const char *config_sha256,
     raise_descriptors();
     int status = confine_require_unprivileged("cordium-gateway", err);
     status = status < 0 ? status : open_state(&d, err);
-    status = status < 0 ? status : open_services(&d, err);
+    if (status == 0) {
+        record_own_event(&d, "START");
+        status = open_services(&d, err);
+    }
     status = status < 0 ? status : open_signals(&d, err);
     /* From here on the outside is heard, so from here on we are confined. */
     status = status < 0 ? status : confine_server(err);
     status = status < 0 ? status : open_port(&d, err);
     if (status == 0) {
-        record_event(&d, "START");
         uv_run(&d.loop, UV_RUN_DEFAULT);
     }
     close_all(&d);

@@ -11,6 +11,7 @@
 
 #include "executor/proc/confine.h"
 #include "executor/proc/fd.h"
+#include "gateway/audit/hex.h"
 #include "gateway/daemon.h"
 #include "gateway/edge/certificate.h"
 #include "gateway/gateway.h"
@@ -145,7 +146,6 @@ static int run_serve(const struct gateway_config *c, const char *config_sha256, 
 static int hash_file(const char *path, char ret[65], struct arena *arena, struct error *err)
 {
     enum { FILE_BYTES = 1024 * 1024 };
-    static const char digits[] = "0123456789abcdef";
     uint8_t hash[TOKEN_DIGEST_BYTES];
     char *text = arena_alloc(arena, FILE_BYTES);
     ssize_t n = text ? fd_read_file(AT_FDCWD, path, text, FILE_BYTES) : -ENOMEM;
@@ -153,11 +153,7 @@ static int hash_file(const char *path, char ret[65], struct arena *arena, struct
         return error_set_errno(err, STATUS_NOT_FOUND, (int)-n, "cannot read '%s'", path);
     }
     token_sha256(str_make(text, (size_t)n), hash);
-    for (size_t i = 0; i < TOKEN_DIGEST_BYTES; i++) {
-        ret[2 * i] = digits[hash[i] >> 4];
-        ret[2 * i + 1] = digits[hash[i] & 15];
-    }
-    ret[2 * TOKEN_DIGEST_BYTES] = '\0';
+    hex_encode(hash, sizeof hash, ret);
     return 0;
 }
 

@@ -117,11 +117,16 @@ bool decode_limits(struct bytes *in, struct executor_limits *ret)
 bool decode_host_report(struct bytes *in, struct executor_host_report *ret)
 {
     uint32_t cgroup_mode, quota_backend, has_network;
+    struct str release;
     bool ok = bytes_read_u32(in, &ret->version) && bytes_read_u32(in, &cgroup_mode) &&
               bytes_read_u32(in, &quota_backend) && bytes_read_u32(in, &ret->sandboxes_max) &&
               decode_limits(in, &ret->ceiling) && bytes_read_u64(in, &ret->capability_ceiling) &&
-              bytes_read_u32(in, &has_network);
+              bytes_read_u32(in, &has_network) &&
+              bytes_read_str(in, sizeof ret->release - 1, &release) &&
+              bytes_read_str(in, bytes_left(in), &ret->config_text);
     if (ok) {
+        memcpy(ret->release, release.ptr, release.len);
+        ret->release[release.len] = '\0';
         ret->cgroup_mode = (enum executor_cgroup_mode)cgroup_mode;
         ret->quota_backend = (enum executor_quota_backend)quota_backend;
         ret->has_network = has_network != 0;

@@ -14,6 +14,7 @@ int encode_sandbox_spec(struct buf *out, const struct executor_sandbox_spec *spe
 int encode_run_spec(struct buf *out, const struct executor_run_spec *spec, struct error *err);
 
 bool decode_limits(struct bytes *in, struct executor_limits *ret);
+/* config_text points into the input. */
 bool decode_host_report(struct bytes *in, struct executor_host_report *ret);
 bool decode_run_exit(struct bytes *in, struct executor_run_exit *ret);
 bool decode_stats(struct bytes *in, struct executor_stats *ret);

@@ -39,6 +39,7 @@ struct executor_client {
     bool is_dead;
     struct executor_client_events events;
     struct executor_host_report host;
+    char *config_text; /* of host */
     struct pending *pending;
     uint32_t pending_room;
     uint32_t pending_free; /* index + 1 of the first free one, 0 = none */
@@ -445,6 +446,12 @@ static int say_hello(struct executor_client *client, int timeout_ms, struct erro
                          "both from one build",
                          EXECUTOR_PROTOCOL_VERSION);
     }
+    client->config_text = malloc(client->host.config_text.len + 1);
+    if (!client->config_text) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "no memory for the executor's report");
+    }
+    memcpy(client->config_text, client->host.config_text.ptr, client->host.config_text.len);
+    client->host.config_text.ptr = client->config_text;
     struct pending done;
     (void)pending_take(client, message_header_read(client->received).call, &done);
     return 0;
@@ -510,6 +517,7 @@ void executor_client_close(struct executor_client *client)
     }
     fd_close(&client->fd);
     free(client->pending);
+    free(client->config_text);
     free(client);
 }
 

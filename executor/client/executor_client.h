@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "policy/base/status.h"
+#include "policy/base/str.h"
 
 /* Typed, asynchronous client of the executor, for one thread and any event loop: poll
  * executor_client_fd() for executor_client_poll_events() and call executor_client_dispatch().
@@ -16,7 +17,7 @@
 struct executor_client;
 
 enum {
-    EXECUTOR_PROTOCOL_VERSION = 2,
+    EXECUTOR_PROTOCOL_VERSION = 3,
     EXECUTOR_ARGS_BYTES_MAX = 2 * 1024 * 1024 - 8192, /* argv and env of a run, together */
     EXECUTOR_ARGS_COUNT_MAX = 8192,                   /* argv and env entries, each */
     EXECUTOR_PATH_MAX = 1024,
@@ -61,6 +62,9 @@ struct executor_host_report {
     uint64_t capability_ceiling;
     uint32_t sandboxes_max;
     bool has_network; /* false: only EXECUTOR_NETWORK_NONE is possible */
+    char release[32]; /* the executor's own version */
+    /* Its configuration file as it was read at its start; lives as long as the client. */
+    struct str config_text;
 };
 
 enum executor_profile {

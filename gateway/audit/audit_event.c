@@ -94,14 +94,14 @@ void audit_record_refused(const struct gateway *g, const struct call_refusal *re
     audit_end_entry(&j);
 }
 
-void audit_record_daemon(const char *event, const char *version, const char *config_sha256,
-                         const char *detail, int64_t wall_ns, struct buf *out)
+void audit_record_daemon(const struct audit_daemon *facts, int64_t wall_ns, struct buf *out)
 {
     struct json_out j = json_out_to(out);
-    audit_begin_event(&j, "DaemonLog", event, wall_ns);
-    audit_put_text(&j, "version", str_from(version));
-    audit_put_text(&j, "configSHA256", str_from(config_sha256));
-    audit_put_text(&j, "detail", str_from(detail));
+    audit_begin_event(&j, "DaemonLog", facts->event, wall_ns);
+    json_member_string(&j, "daemon", facts->daemon);
+    audit_put_text(&j, "version", str_from(facts->version));
+    audit_put_text(&j, "configSHA256", str_from(facts->config_sha256));
+    audit_put_text(&j, "detail", str_from(facts->detail));
     audit_end_entry(&j);
 }
 

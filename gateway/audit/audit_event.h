@@ -30,9 +30,16 @@ void audit_record_http(const struct gateway *g, const struct call *call,
 void audit_record_refused(const struct gateway *g, const struct call_refusal *refusal,
                           struct buf *out);
 
-/* Start and stop of a daemon. event: "START", "STOP"; detail may be NULL. */
-void audit_record_daemon(const char *event, const char *version, const char *config_sha256,
-                         const char *detail, int64_t wall_ns, struct buf *out);
+/* What happens to a daemon. Members but the first two may be NULL. */
+struct audit_daemon {
+    const char *daemon; /* "gateway", "executor" */
+    const char *event;  /* "START", "STOP"; of the executor, as the gateway sees it: "CONNECTED",
+                           "DISCONNECTED" */
+    const char *version;
+    const char *config_sha256; /* of its configuration file */
+    const char *detail;
+};
+void audit_record_daemon(const struct audit_daemon *facts, int64_t wall_ns, struct buf *out);
 
 /* The end of a Run whose request is over already: its client went away, or cancelled it. facts is a
  * JSON object on one line (oneshot_write_facts()). */

@@ -1,0 +1,6 @@
+#ifndef EXECUTOR_VERSION_H
+#define EXECUTOR_VERSION_H
+
+#define EXECUTOR_VERSION "0.1.0"
+
+#endif
