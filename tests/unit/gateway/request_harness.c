@@ -10,12 +10,14 @@
 #include "gateway/authorize/policy_store.h"
 #include "gateway/identity/bootstrap.h"
 #include "gateway/identity/session.h"
+#include "gateway/services/work_queue.h"
 
 enum { HARNESS_REPLY_BYTES_MAX = 16 * 1024 * 1024 };
 
 /* What the answer of one call is caught in; the protocol's functions find it behind the call. */
-struct caught {
-    struct call call;
+struct harness_pending {
+    struct call call; /* first, see catch_message() */
+    struct request *request;
     struct connection connection;
     struct header headers[2];
     struct buf bytes;
@@ -26,12 +28,12 @@ struct caught {
 static void catch_message(struct call *call, uint8_t flags, struct str payload)
 {
     (void)flags;
-    buf_add_str(&((struct caught *)(void *)call)->bytes, payload);
+    buf_add_str(&((struct harness_pending *)(void *)call)->bytes, payload);
 }
 
 static void catch_end(struct call *call, int status, struct str message)
 {
-    struct caught *c = (struct caught *)(void *)call;
+    struct harness_pending *c = (struct harness_pending *)(void *)call;
     c->status = status;
     (void)snprintf(c->text, sizeof c->text, "%.*s", STR_ARG(message));
 }
@@ -50,6 +52,9 @@ void harness_open(struct harness *h)
     h->config.domain = "localhost";
     h->config.state_dir = h->folder;
     h->gateway.config = &h->config;
+    ck_assert_int_eq(uv_loop_init(&h->loop), 0);
+    h->gateway.loop = &h->loop;
+    ck_assert_int_eq(work_queue_new(&h->gateway, &h->gateway.work, &h->err), 0);
     ck_assert_msg(store_open(h->path, &h->gateway.store, &h->err) == 0, "%s", h->err.text);
     struct secret token;
     ck_assert_msg(bootstrap_store(&h->gateway, &token, &h->err) == 0, "%s", h->err.text);
@@ -63,6 +68,9 @@ void harness_open(struct harness *h)
 void harness_close(struct harness *h)
 {
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    ck_assert_int_eq(uv_run(&h->loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(uv_loop_close(&h->loop), 0);
+    work_queue_free(h->gateway.work);
     policy_store_free(h->gateway.policies);
     store_close(h->gateway.store);
     for (size_t i = 0; i < 4; i++) {
@@ -101,10 +109,10 @@ static int run_stages(struct request *r, const char *json, struct error *err)
     return status;
 }
 
-static int make_call(struct harness *h, const char *header, const char *token, const char *path,
-                     const char *json)
+static struct harness_pending *begin(struct harness *h, const char *header, const char *token,
+                                     const char *path, const char *json)
 {
-    struct caught *c = calloc(1, sizeof *c);
+    struct harness_pending *c = calloc(1, sizeof *c);
     struct request *r = calloc(1, sizeof *r);
     ck_assert_ptr_nonnull(c);
     ck_assert_ptr_nonnull(r);
@@ -118,6 +126,7 @@ static int make_call(struct harness *h, const char *header, const char *token, c
     c->headers[1] = (struct header){str_from(header), str_from(token)};
     c->call.request_headers =
         (struct header_list){.items = c->headers, .count = token ? 2 : 1, .room = 2};
+    c->request = r;
     r->gateway = &h->gateway;
     r->call = &c->call;
     r->method = method_find(str_from(path));
@@ -131,7 +140,24 @@ static int make_call(struct harness *h, const char *header, const char *token, c
     if (run_stages(r, json, &err)) {
         request_fail(r, &err);
     }
-    ck_assert_msg(r->is_answered, "%s gave no answer", path);
+    return c;
+}
+
+static void forget(struct harness_pending *c)
+{
+    buf_free(&c->bytes);
+    request_release(c->request);
+    arena_free(&c->call.arena);
+    free(c);
+}
+
+int harness_end(struct harness *h, struct harness_pending *c)
+{
+    struct request *r = c->request;
+    struct error err = {0};
+    while (!r->is_answered && uv_run(&h->loop, UV_RUN_ONCE)) {
+    }
+    ck_assert_msg(r->is_answered, "%s gave no answer", r->method->schema->path);
     h->status = c->status;
     (void)snprintf(h->text, sizeof h->text, "%s", c->text);
     h->reply = NULL;
@@ -142,11 +168,28 @@ static int make_call(struct harness *h, const char *header, const char *token, c
         ck_assert_msg(status == 0, "%s", err.text);
         h->reply = reply;
     }
-    buf_free(&c->bytes);
-    request_release(r);
-    arena_free(&c->call.arena);
-    free(c);
+    forget(c);
     return h->status;
+}
+
+void harness_abandon(struct harness *h, struct harness_pending *c)
+{
+    (void)h;
+    c->request->is_gone = true;
+    c->request->call = NULL;
+    forget(c);
+}
+
+static int make_call(struct harness *h, const char *header, const char *token, const char *path,
+                     const char *json)
+{
+    return harness_end(h, begin(h, header, token, path, json));
+}
+
+struct harness_pending *harness_begin(struct harness *h, const char *token, const char *path,
+                                      const char *json)
+{
+    return begin(h, "x-octelium-auth", token, path, json);
 }
 
 int harness_call(struct harness *h, const char *token, const char *path, const char *json)

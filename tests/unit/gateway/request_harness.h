@@ -2,6 +2,7 @@
 #define TESTS_REQUEST_HARNESS_H
 
 #include <stdbool.h>
+#include <uv.h>
 
 #include "gateway/config.h"
 #include "gateway/edge/call_internal.h"
@@ -22,6 +23,7 @@ struct harness {
     struct arena arena;
     struct gateway_config config;
     struct gateway gateway;
+    uv_loop_t loop;
     struct error err;
     char admin_token[64]; /* authentication token of the first administrator */
 
@@ -47,6 +49,14 @@ const char *harness_admin(struct harness *h);
 /* One call with an access token (NULL: none); the request is JSON, strictly read. Returns
  * h->status. */
 int harness_call(struct harness *h, const char *token, const char *path, const char *json);
+
+/* The same in two steps, for several calls at a time: the second waits for the answer, or lets the
+ * client go away before it has come. */
+struct harness_pending;
+struct harness_pending *harness_begin(struct harness *h, const char *token, const char *path,
+                                      const char *json);
+int harness_end(struct harness *h, struct harness_pending *pending);
+void harness_abandon(struct harness *h, struct harness_pending *pending);
 
 /* The same with a refresh token. */
 int harness_call_refresh(struct harness *h, const char *refresh_token, const char *path);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "gateway/authorize/policy_store.h"
+#include "gateway/services/work_queue.h"
 #include "policy/base/json_out.h"
 
 Suite *suite_policy_tools(void);
@@ -245,6 +246,71 @@ START_TEST(a_line_of_the_audit_log_is_explained)
 }
 END_TEST
 
+#define GUARD                                                                                      \
+    "kind: Policy\\nmetadata: {name: guard}\\nspec:\\n  rules:\\n  - name: lists\\n    effect: "   \
+    "DENY\\n    condition: {match: ctx.request.grpc.method == 'ListSpace'}\\n"
+#define CASES                                                                                      \
+    "kind: PolicyTest\\nctx: {request: {grpc: {method: ListSpace}}}\\nattached: [no-lists]\\n"     \
+    "tests:\\n- {name: one, expect: {decision: DENY, rule: lists}}\\n- {name: two, expect: "       \
+    "ALLOW}\\n"
+#define FILE_OF(path, text) "{\"path\":\"" path "\",\"text\":\"" text "\"}"
+
+START_TEST(policies_are_checked_beside_the_loop)
+{
+    must(admin, "Check", "{\"files\":[" FILE_OF("a.yaml", GUARD) "]}");
+    HAS("\"passed\":true");
+    HAS("\"policies\":1");
+    must(admin, "Check",
+         "{\"files\":[" FILE_OF("a.yaml", GUARD) "," FILE_OF("b.yaml", "kind: Polcy") "]}");
+    HAS("\"file\":\"b.yaml\"");
+    HAS("\"code\":\"kind-unknown\"");
+    LACKS("\"passed\":true");
+    call(harness_user(&h, "ann", "HUMAN"), "Check", "{}");
+    harness_expect(&h, STATUS_PERMISSION_DENIED, "no administrator");
+    call(admin, "Check", "{\"files\":[{\"path\":\"a\"},{\"path\":\"a\"}]}");
+    harness_expect(&h, STATUS_INVALID_ARGUMENT, "two files have the path 'a'");
+}
+END_TEST
+
+START_TEST(written_requests_are_decided_by_what_is_in_force)
+{
+    const char *json = "{\"tests\":[" FILE_OF("t.yaml", CASES) "]}";
+    must(admin, "Test", json);
+    HAS("attached: there is no policy 'no-lists'");
+    apply(DENY_LISTS, "");
+    must(admin, "Test", json);
+    HAS("\"succeeded\":1");
+    HAS("\"failed\":1");
+    HAS("\"mismatch\":\"got DENY by no-lists rule 'lists' (POLICY_MATCH)\"");
+    HAS("\"decided\":2");
+    must(admin, "Test",
+         "{\"tests\":[" FILE_OF("t.yaml", CASES) "],\"policies\":[" FILE_OF("a", GUARD) "]}");
+    HAS("policies: a PolicyTest needs a list of files or folders");
+}
+END_TEST
+
+/* One runs, so many wait, and the next is told so; those whose client went away are not begun. */
+START_TEST(more_checks_than_can_wait_are_refused)
+{
+    enum { COUNT = WORK_QUEUE_MAX + 2 };
+    struct harness_pending *pending[COUNT];
+    const char *json = "{\"files\":[" FILE_OF("a.yaml", GUARD) "]}";
+    for (size_t i = 0; i < COUNT; i++) {
+        pending[i] = harness_begin(&h, admin, SERVICE "Check", json);
+    }
+    ck_assert_int_eq(harness_end(&h, pending[COUNT - 1]), STATUS_RESOURCE_EXHAUSTED);
+    harness_expect(&h, STATUS_RESOURCE_EXHAUSTED, "wait already");
+    for (size_t i = 0; i < COUNT - 1; i += 2) {
+        harness_abandon(&h, pending[i]);
+    }
+    for (size_t i = 1; i < COUNT - 1; i += 2) {
+        ck_assert_int_eq(harness_end(&h, pending[i]), 0);
+        HAS("\"passed\":true");
+    }
+    must(admin, "Check", json);
+}
+END_TEST
+
 Suite *suite_policy_tools(void)
 {
     Suite *s = suite_create("policy_tools");
@@ -258,6 +324,9 @@ Suite *suite_policy_tools(void)
     tcase_add_test(t, a_rollback_never_leaves_a_policy_behind_that_did_not_exist);
     tcase_add_test(t, a_dry_run_tells_which_decisions_of_the_past_would_change);
     tcase_add_test(t, a_line_of_the_audit_log_is_explained);
+    tcase_add_test(t, policies_are_checked_beside_the_loop);
+    tcase_add_test(t, written_requests_are_decided_by_what_is_in_force);
+    tcase_add_test(t, more_checks_than_can_wait_are_refused);
     suite_add_tcase(s, t);
     return s;
 }
