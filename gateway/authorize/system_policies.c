@@ -18,8 +18,7 @@ static const struct system_policy policies[] = {
     {"octelium-api-read-only",
      "{\"metadata\":{\"description\":\"Get and List methods only\"},"
      "\"spec\":{\"rules\":[{\"name\":\"reads\",\"effect\":\"ALLOW\",\"priority\":-1,"
-     "\"condition\":{\"match\":\"ctx.request.grpc.method.startsWith('Get') || "
-     "ctx.request.grpc.method.startsWith('List')\"}},"
+     "\"condition\":{\"match\":\"ctx.request.grpc.method.matches('^(Get|List)[A-Z]')\"}},"
      "{\"name\":\"rest\",\"effect\":\"DENY\",\"condition\":{\"matchAny\":true}}]}}"},
 };
 

@@ -197,6 +197,21 @@ START_TEST(auditors_read_and_change_nothing)
 }
 END_TEST
 
+/* ListenTerminal begins with "List" too. */
+START_TEST(the_read_only_policy_of_the_system_listens_to_nobody)
+{
+    const char *eve = harness_user(&h, "eve", "HUMAN");
+    ok(admin, "UpdateUser",
+       "{\"metadata\":{\"name\":\"eve\"},\"spec\":{\"type\":\"HUMAN\","
+       "\"authorization\":{\"policies\":[\"octelium-api-read-only\",\"allow-all\"]}}}");
+    ck_assert_int_eq(harness_cordium(&h, eve, "ListSpace", "{}"), 0);
+    harness_cordium(&h, eve, "CreateSpace", "{\"metadata\":{\"name\":\"mine\"},\"spec\":{}}");
+    harness_expect(&h, STATUS_PERMISSION_DENIED, "'octelium-api-read-only' (rule rest)");
+    harness_call(&h, eve, "/octelium.api.main.cordium.v1.WorkspaceService/ListenTerminal", "{}");
+    harness_expect(&h, STATUS_PERMISSION_DENIED, "'octelium-api-read-only' (rule rest)");
+}
+END_TEST
+
 Suite *suite_policy_service(void)
 {
     Suite *s = suite_create("policy_service");
@@ -210,6 +225,7 @@ Suite *suite_policy_service(void)
     tcase_add_test(t, nobody_locks_himself_out);
     tcase_add_test(t, the_documented_file_shuts_the_sandboxes_out_and_nobody_else);
     tcase_add_test(t, auditors_read_and_change_nothing);
+    tcase_add_test(t, the_read_only_policy_of_the_system_listens_to_nobody);
     suite_add_tcase(s, t);
     return s;
 }
