@@ -7,7 +7,6 @@
 
 enum {
     DESCRIPTION_MAX_BYTES = 8192,
-    RULES_MAX = 100000,
     MEMORY_DEFAULT_MAX_BYTES = 1024 * 1024 * 1024,
 };
 
@@ -63,8 +62,10 @@ void test_setup_close(struct test_setup *setup)
 
 bool test_report_init(struct test_report *report, struct arena *arena)
 {
-    *report = (struct test_report){
-        .arena = arena, .memory_max_bytes = MEMORY_DEFAULT_MAX_BYTES, .tests_max = SIZE_MAX};
+    *report = (struct test_report){.arena = arena,
+                                   .memory_max_bytes = MEMORY_DEFAULT_MAX_BYTES,
+                                   .tests_max = SIZE_MAX,
+                                   .rules_max = SIZE_MAX};
     report->message = CODEC_NEW(arena, Ext__TestResponse, ext__test_response);
     return report->message != NULL;
 }
@@ -255,13 +256,18 @@ static int add_rules(struct test_report *report, const char *path, struct test_s
                      struct error *err)
 {
     Ext__TestResponse *m = report->message;
+    if (setup->test.use_count > report->rules_max - m->n_rules) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED,
+                         "%.200s: more than %zu rules; send fewer files of tests at once, or only "
+                         "the policies that they are about",
+                         path, report->rules_max);
+    }
     for (size_t i = 0; i < setup->test.use_count; i++) {
         const struct rule_use *use = &setup->test.uses[i];
         const struct policy_source *policy = &setup->files.sources[use->policy];
         Ext__TestResponse__Rule *r =
             CODEC_NEW(report->arena, Ext__TestResponse__Rule, ext__test_response__rule);
-        if (!r || m->n_rules >= RULES_MAX ||
-            !make_room(report->arena, &m->rules, m->n_rules, &report->rule_room)) {
+        if (!r || !make_room(report->arena, &m->rules, m->n_rules, &report->rule_room)) {
             return no_memory(err);
         }
         r->file = copy(report, str_from(path));

@@ -40,6 +40,7 @@ struct test_report {
     uint64_t deadline_ns;    /* on the clock; 0: none */
     uint64_t (*clock_ns)(void *);
     size_t tests_max; /* in all files together */
+    size_t rules_max; /* that are listed with what they were of use */
     size_t result_room;
     size_t rule_room;
     size_t error_room;

@@ -211,6 +211,7 @@ static int run_test(struct work *work, const ProtobufCMessage **ret, struct erro
     }
     report.memory_max_bytes = WORK_MEMORY_MAX_BYTES;
     report.tests_max = POLICY_TESTS_MAX;
+    report.rules_max = POLICY_TESTS_RULES_MAX;
     report.clock_ns = monotonic_ns;
     report.deadline_ns = monotonic_ns(NULL) + (uint64_t)POLICY_TESTS_TIME_MAX_MS * 1000000;
     int rc = 0;
