@@ -60,6 +60,10 @@ static const struct entry namespace_entries[] = {CTX_NAMESPACE(ENTRY) NAMESPACE_
 static const struct table ctx_namespace = TABLE(namespace_entries);
 static const struct entry run_entries[] = {CTX_RUN(ENTRY)};
 static const struct table ctx_run = TABLE(run_entries);
+/* The map ctx.session.status.ext: of Sessions there are only those of clients and of workspaces. */
+static const struct entry session_ext_entries[] = {
+    {"cordium", MESSAGE, &cordium__session_ext_info__descriptor, MAYBE}};
+static const struct table session_ext = TABLE(session_ext_entries);
 static const struct entry root_entries[] = {CTX_ROOT(ENTRY) ROOT_NEVER};
 static const struct table ctx_root = TABLE(root_entries);
 
@@ -81,6 +85,8 @@ static const struct {
     {".Session.Status", "type"},
     {".Session.Status", "user_ref"},
     {".Workspace.Status", "space_ref"},
+    {".SessionExtInfo", "workspace_ref"},
+    {".SessionExtInfo", "space_ref"},
 };
 
 /* One or several messages of which the value may be any. */
@@ -208,12 +214,21 @@ struct field_of {
     bool is_stored;
 };
 
+static bool is_session_ext(const struct schema_message *message, unsigned i)
+{
+    return message->descriptor == &core__session__status__descriptor &&
+           strcmp(message->descriptor->fields[i].name, "ext") == 0;
+}
+
 static struct policy_shape shape_of_field(const struct schema_message *message, unsigned i,
                                           bool is_stored, struct arena *arena)
 {
     const ProtobufCFieldDescriptor *f = &message->descriptor->fields[i];
     struct policy_shape shape;
-    if (f->label == PROTOBUF_C_LABEL_REPEATED) {
+    if (is_session_ext(message, i)) {
+        shape = (struct policy_shape){
+            .kind = POLICY_SHAPE_OBJECT, .ops = &table_ops, .of = &session_ext};
+    } else if (f->label == PROTOBUF_C_LABEL_REPEATED) {
         struct field_of *of = arena_alloc(arena, sizeof *of);
         if (!of) {
             return any();

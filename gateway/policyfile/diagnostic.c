@@ -4,6 +4,7 @@
 
 #include "gateway/version.h"
 #include "policy/base/json_out.h"
+#include "policy/base/utf8.h"
 
 /* Codes that come before the linter has a policy to look at. */
 static const struct policy_finding_kind file_kinds[] = {
@@ -137,12 +138,17 @@ void diagnostics_sort(struct diagnostics *d)
     d->room = d->count;
 }
 
-/* Bytes from a file for a terminal: control characters are shown as '?'. */
+/* Bytes from a file for a terminal: what is no text is shown as '?', so that nothing in it is taken
+ * for a command, U+009B neither. */
 static void add_visible(struct buf *out, struct str s)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
-        buf_add_u8(out, (c < ' ' && c != '\t') || c == 127 ? '?' : c);
+    while (s.len > 0) {
+        uint32_t point;
+        size_t len = utf8_decode(s, &point);
+        bool is_text = len > 0 && (point >= ' ' || point == '\t') && (point < 127 || point > 159);
+        len = len > 0 ? len : 1;
+        buf_add(out, is_text ? s.ptr : "?", is_text ? len : 1);
+        s = str_make(s.ptr + len, s.len - len);
     }
 }
 

@@ -2,6 +2,7 @@
  * has its place in the YAML; then what the model forbids, references, and the linter. */
 #include "gateway/policyfile/policy_files.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -144,6 +145,38 @@ static const char *first_line(struct arena *arena, const char *text)
     return line ? line : "out of memory";
 }
 
+static struct str word_at(struct str text, size_t at)
+{
+    size_t end = at;
+    while (end < text.len && (text.ptr[end] == '_' || isalnum((unsigned char)text.ptr[end]))) {
+        end++;
+    }
+    return str_make(text.ptr + at, end - at);
+}
+
+/* What was meant by a word that the language does not know, and other languages or ctx do. */
+static const char *remedy_of(struct checker *c, struct str text, size_t at)
+{
+    static const char *const words[][2] = {
+        {"True", "write true"},   {"TRUE", "write true"}, {"False", "write false"},
+        {"FALSE", "write false"}, {"None", "write null"}, {"nil", "write null"},
+        {"NULL", "write null"},
+    };
+    struct str word = word_at(text, at);
+    struct policy_shape ctx = ctx_schema();
+    struct policy_shape member;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (str_is(word, words[i][0])) {
+            return words[i][1];
+        }
+    }
+    bool is_member = word.len > 0 && (at == 0 || text.ptr[at - 1] != '.') &&
+                     ctx.ops->member(&ctx, word, c->files->arena, &member);
+    const char *remedy =
+        is_member ? arena_printf(c->files->arena, "did you mean ctx.%.*s?", STR_ARG(word)) : NULL;
+    return remedy ? remedy : "";
+}
+
 static void tell_compile_error(struct checker *c, const struct policy_condition_source *source,
                                struct policy_place place, const struct error *err)
 {
@@ -168,7 +201,7 @@ static void tell_compile_error(struct checker *c, const struct policy_condition_
         return;
     }
     tell(c, &place, POLICY_SEVERITY_ERROR, "expression-invalid",
-         first_line(c->files->arena, err->text), "");
+         first_line(c->files->arena, err->text), remedy_of(c, source->text, at));
 }
 
 static void compile_leaf(struct checker *c, const struct policy_condition_source *source,

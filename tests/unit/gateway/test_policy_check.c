@@ -183,6 +183,10 @@ static const struct check_case lint[] = {
           "ctx.session.status.authentication.info.geoip.network.asn == 5\n"),
      "8:81:61 comparison-never-true"},
     {DENY("        match: attrs.x == 1\n"), "8:16:7 attr-unknown"},
+    {DENY("        match: has(ctx.session.status.ext.cordum)\n"), "8:16:34 ctx-unknown"},
+    {DENY("        match: \"'ext' in ctx.session.status && 'cordium' in "
+          "ctx.session.status.ext && ctx.session.status.ext.cordium.space.name == 'x'\"\n"),
+     "8:87:36 ctx-unknown"},
     {DENY("        match: ctx.groups.exists(g, g.metadta.name == 'x')\n"), "8:37:9 ctx-unknown"},
     {DENY("        match: ctx.groups.exists(g, g.metadata.name == 'x')\n"), ""},
     {DENY("        match: ctx.request.body.spec.type == 'x'\n"), "8:16:21 deny-on-missing"},
@@ -252,6 +256,70 @@ END_TEST
 START_TEST(doubtful_rules_are_told)
 {
     expect_case(&lint[_i]);
+}
+END_TEST
+
+static const struct {
+    const char *condition;
+    const char *words;
+} remedies[] = {
+    {"session.status.type == 'CLIENT'", "did you mean ctx.session?"},
+    {"ctx.session.stat.type == 'CLIENT'", "did you mean ctx.session.status?"},
+    {"ctx.session.ext.cordium.spaceRef.name == 'x'", "did you mean ctx.session.status.ext?"},
+    {"'ext' in ctx.session.status && ctx.session.status.ext.cordium.space_ref.name == 'x'",
+     "did you mean ctx.session.status.ext.cordium.spaceRef?"},
+    {"ctx.user.metadata.name == 'x' && True", "write true"},
+    {"ctx.user.metadata.name == 'x' or ctx.run.isRoot", "write '||'"},
+    {"ctx.user.metadata.name = 'x'", "write '=='"},
+    {"ctx.user.metadata.name == \u201cx\u201d", "write ' or \""},
+};
+
+START_TEST(what_was_meant_is_told)
+{
+    char text[400];
+    struct buf out;
+    struct arena arena;
+    struct policy_files files;
+    struct error err = {0};
+    (void)snprintf(text, sizeof text, HEAD DENY("        match: |\n          %s\n"),
+                   remedies[_i].condition);
+    arena_init(&arena, 64 << 20);
+    buf_init(&out, 65536);
+    ck_assert_int_eq(policy_files_open(&files, &arena, &err), 0);
+    policy_files_add(&files, "x.yaml", str_from(text));
+    policy_files_check(&files, true);
+    diagnostics_print(&files.diagnostics, DIAGNOSTIC_TEXT, &out);
+    buf_add_u8(&out, 0);
+    ck_assert_msg(strstr((const char *)out.ptr, remedies[_i].words), "%s", (const char *)out.ptr);
+    policy_files_close(&files);
+    buf_free(&out);
+    arena_free(&arena);
+}
+END_TEST
+
+/* U+009B begins a command for terminals, as ESC [ does. */
+START_TEST(no_file_commands_a_terminal)
+{
+    struct arena arena;
+    struct diagnostics d;
+    struct buf out;
+    arena_init(&arena, 1 << 20);
+    buf_init(&out, 4096);
+    diagnostics_init(&d, &arena);
+    diagnostics_add(&d, &(struct diagnostic){.file = "x.yaml",
+                                             .line = 1,
+                                             .column = 1,
+                                             .severity = POLICY_SEVERITY_ERROR,
+                                             .code = "yaml-syntax",
+                                             .text = "a\x1b[31m",
+                                             .source = STR("\xc2\x9b"
+                                                           "31m \xff \x7f \xc3\xa9")});
+    diagnostics_print(&d, DIAGNOSTIC_TEXT, &out);
+    buf_add_u8(&out, 0);
+    ck_assert_ptr_nonnull(strstr((const char *)out.ptr, "| ?31m ? ? \xc3\xa9\n"));
+    ck_assert_ptr_null(strchr((const char *)out.ptr, '\x1b'));
+    buf_free(&out);
+    arena_free(&arena);
 }
 END_TEST
 
@@ -379,6 +447,8 @@ Suite *suite_policy_check(void)
                         COUNT(attribute_values));
     tcase_add_loop_test(t, what_the_model_forbids_is_told_at_its_rule, 0, COUNT(model));
     tcase_add_loop_test(t, doubtful_rules_are_told, 0, COUNT(lint));
+    tcase_add_loop_test(t, what_was_meant_is_told, 0, COUNT(remedies));
+    tcase_add_test(t, no_file_commands_a_terminal);
     tcase_add_test(t, unused_attributes_are_told_at_their_name);
     tcase_add_test(t, documents_of_other_commands_are_passed_over);
     tcase_add_test(t, a_denial_is_told_what_beats_it_once);
