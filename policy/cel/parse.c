@@ -1,11 +1,8 @@
 #include "policy/cel/ast.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "policy/base/utf8.h"
 #include "policy/cel/lex.h"
+#include "policy/cel/literal.h"
 
 /* Grammar: CEL language definition, "Syntax". Recursive descent; each level of nesting in the
  * text is one turn of parse_expr, which counts depth. Chains of operators, selections and calls
@@ -70,56 +67,13 @@ static struct ast *make_const(struct parser *p, struct policy_value v, uint32_t 
     return finish(p, node, begin);
 }
 
-/* Digits of INT and UINT tokens; false when they exceed 64 bits. */
-static bool read_magnitude(struct str text, uint64_t *ret)
-{
-    uint64_t base = 10;
-    size_t i = 0;
-    if (text.len > 2 && text.ptr[1] == 'x') {
-        base = 16;
-        i = 2;
-    }
-    uint64_t v = 0;
-    for (; i < text.len && (text.ptr[i] | 32) != 'u'; i++) {
-        int c = text.ptr[i];
-        uint64_t digit = (uint64_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
-        if (__builtin_mul_overflow(v, base, &v) || __builtin_add_overflow(v, digit, &v)) {
-            return false;
-        }
-    }
-    *ret = v;
-    return true;
-}
-
-static struct ast *parse_integer(struct parser *p, bool negative, uint32_t begin)
+/* INT, UINT or DOUBLE. */
+static struct ast *parse_number(struct parser *p, bool negative, uint32_t begin)
 {
     struct token t = p->token;
-    uint64_t v;
+    struct policy_value v;
     advance(p);
-    bool fits = read_magnitude(t.text, &v);
-    if (t.kind == TOKEN_UINT) {
-        return fits ? make_const(p, policy_uint(v), begin)
-                    : compile_fail(p->c, t.begin, "number too large for uint");
-    }
-    if (!fits || v > (uint64_t)INT64_MAX + negative) {
-        return compile_fail(p->c, t.begin, "number too large for int");
-    }
-    return make_const(p, policy_int(negative ? (int64_t)(0 - v) : (int64_t)v), begin);
-}
-
-static struct ast *parse_double(struct parser *p, bool negative, uint32_t begin)
-{
-    struct token t = p->token;
-    char *text = arena_strndup(p->c->arena, t.text.ptr, t.text.len);
-    advance(p);
-    if (!text) {
-        return compile_out_of_memory(p->c);
-    }
-    double v = strtod(text, NULL);
-    if (isinf(v)) {
-        return compile_fail(p->c, t.begin, "number too large for double");
-    }
-    return make_const(p, policy_double(negative ? -v : v), begin);
+    return literal_read_number(p->c, &t, negative, &v) ? make_const(p, v, begin) : NULL;
 }
 
 static struct ast *parse_literal_text(struct parser *p)
@@ -343,9 +297,8 @@ static struct ast *parse_primary(struct parser *p)
     switch (t.kind) {
     case TOKEN_INT:
     case TOKEN_UINT:
-        return parse_integer(p, false, t.begin);
     case TOKEN_DOUBLE:
-        return parse_double(p, false, t.begin);
+        return parse_number(p, false, t.begin);
     case TOKEN_STRING:
     case TOKEN_BYTES:
         return parse_literal_text(p);
@@ -478,15 +431,13 @@ static struct ast *parse_unary(struct parser *p)
     bool negative = p->token.kind == TOKEN_INT || p->token.kind == TOKEN_DOUBLE;
     if (kind == TOKEN_MINUS && negative) {
         count--;
-        operand =
-            p->token.kind == TOKEN_INT ? parse_integer(p, true, last) : parse_double(p, true, last);
+        operand = parse_number(p, true, last);
     } else if (kind == TOKEN_NOT && p->token.kind == TOKEN_MINUS) {
         advance(p);
         if (p->token.kind != TOKEN_INT && p->token.kind != TOKEN_DOUBLE) {
             return fail_expected(p, "a number");
         }
-        operand =
-            p->token.kind == TOKEN_INT ? parse_integer(p, true, last) : parse_double(p, true, last);
+        operand = parse_number(p, true, last);
     } else {
         operand = parse_primary(p);
     }

@@ -7,7 +7,7 @@
 #include "policy/cel/function.h"
 #include "policy/cel/value.h"
 
-enum { PATH_MAX_BYTES = 512, REPORT_MAX_BYTES = 600 };
+enum { REPORT_MAX_BYTES = 600 };
 
 /* How an absent member at the end of a path would be read. */
 enum use {
@@ -83,27 +83,6 @@ struct ast *lint_parse(struct lint_run *run, struct str text)
     return root && resolve_names(&c, &root, true) ? root : NULL;
 }
 
-/* NULL when it gets too long to be meant. */
-static const char *join(struct lint_run *run, const char *path, struct str name)
-{
-    if (!path || strlen(path) + name.len > PATH_MAX_BYTES) {
-        return NULL;
-    }
-    return arena_printf(run->arena, "%s.%.*s", path, STR_ARG(name));
-}
-
-static bool is_guarded(const struct lint_run *run, const char *path)
-{
-    size_t len = strlen(path);
-    for (size_t i = 0; i < run->guard_count; i++) {
-        const char *g = run->guards[i];
-        if (strncmp(g, path, len) == 0 && (g[len] == '\0' || g[len] == '.')) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool was_reported(const struct lint_run *run, const char *path)
 {
     for (size_t i = 0; i < run->reported_count; i++) {
@@ -118,55 +97,6 @@ static void remember_report(struct lint_run *run, const char *path)
 {
     if (run->reported_count < LINT_REPORTED_MAX) {
         run->reported[run->reported_count++] = path;
-    }
-}
-
-/* The path of a node without looking for doubts; NULL when it is none. */
-static const char *path_of(struct lint_run *run, const struct ast *node)
-{
-    switch (node->kind) {
-    case AST_VARIABLE:
-        return node->variable == POLICY_VAR_CTX ? "ctx" : "attrs";
-    case AST_LOCAL:
-        for (size_t i = 0; i < run->local_count; i++) {
-            if (run->locals[i].local == node->local) {
-                return run->locals[i].path;
-            }
-        }
-        return NULL;
-    case AST_SELECT:
-        return node->presence || node->optional ? NULL
-                                                : join(run, path_of(run, node->target), node->name);
-    case AST_INDEX:
-        return node->args[0]->kind == AST_CONST && node->args[0]->value.kind == POLICY_STRING
-                   ? join(run, path_of(run, node->target), policy_value_str(node->args[0]->value))
-                   : NULL;
-    default:
-        return NULL;
-    }
-}
-
-static void add_guard(struct lint_run *run, const char *path)
-{
-    if (path && run->guard_count < LINT_GUARDS_MAX) {
-        run->guards[run->guard_count++] = path;
-    }
-}
-
-void lint_collect_guards(struct lint_run *run, const struct ast *node, bool truth)
-{
-    if (node->kind == AST_UNARY && node->op == OP_NOT) {
-        lint_collect_guards(run, node->args[0], !truth);
-    } else if (node->kind == AST_SELECT && node->presence && truth) {
-        add_guard(run, join(run, path_of(run, node->target), node->name));
-    } else if (node->kind == AST_BINARY && node->op == OP_IN && truth &&
-               node->args[0]->kind == AST_CONST && node->args[0]->value.kind == POLICY_STRING) {
-        add_guard(run,
-                  join(run, path_of(run, node->args[1]), policy_value_str(node->args[0]->value)));
-    } else if (node->kind == AST_LOGIC && (node->op == OP_AND) == truth) {
-        for (size_t i = 0; i < node->args_count; i++) {
-            lint_collect_guards(run, node->args[i], truth);
-        }
     }
 }
 
@@ -231,7 +161,7 @@ static void check_missing(struct walk w, const struct ast *node, struct lint_see
     const struct policy_shape *shape = &seen->shape;
     bool matters = !shape->zero_is_absent || use == USE_MATTERS || w.is_negated;
     if (run->missing == LINT_MISSING_HARMLESS || !shape->may_be_absent || !matters ||
-        is_guarded(run, seen->path) || was_reported(run, seen->path)) {
+        lint_is_guarded(run, seen->path) || was_reported(run, seen->path)) {
         return;
     }
     seen->is_reported = true;
@@ -256,7 +186,7 @@ static struct lint_seen select_member(struct walk w, const struct ast *node,
                                       const struct lint_seen *target, struct str name)
 {
     struct policy_shape shape = {.kind = POLICY_SHAPE_ANY};
-    const char *path = join(w.run, target->path, name);
+    const char *path = lint_join_path(w.run, target->path, name);
     if (!path) {
         return nothing(KIND_ANY);
     }
@@ -466,7 +396,7 @@ static struct lint_seen visit_not(struct walk w, const struct ast *node)
     struct lint_seen seen = visit(inner, arg, USE_HARMLESS);
     w.run->missing = before;
     if (is_path && seen.path && seen.shape.kind == POLICY_SHAPE_BOOL && seen.shape.zero_is_absent &&
-        !is_guarded(w.run, seen.path)) {
+        !lint_is_guarded(w.run, seen.path)) {
         lint_point(w.run, node);
         lint_report(w.run, POLICY_FINDING_ZERO_ABSENT,
                     arena_printf(w.run->arena, "write !has(%s)", seen.path),

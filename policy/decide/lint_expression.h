@@ -52,8 +52,15 @@ void lint_report(struct lint_run *run, enum policy_finding_code code, const char
 /* Parses and resolves; NULL when the text does not compile. */
 struct ast *lint_parse(struct lint_run *run, struct str text);
 
-/* What must be there when the expression is `truth`: adds to run->guards. */
+/* lint_guards.c: what must be there when the expression is `truth`; adds to run->guards. */
 void lint_collect_guards(struct lint_run *run, const struct ast *node, bool truth);
+
+/* Is this path, or one that goes on from it, among them? */
+bool lint_is_guarded(const struct lint_run *run, const char *path);
+
+/* "ctx.user" and "spec": "ctx.user.spec". NULL for path NULL, and when it gets too long to be
+ * meant. */
+const char *lint_join_path(struct lint_run *run, const char *path, struct str name);
 
 /* Reports what is doubtful in an expression. `run->missing` and the guards are set. */
 void lint_expression(struct lint_run *run, const struct ast *root);
