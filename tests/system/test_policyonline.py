@@ -320,6 +320,7 @@ def nobody_waits_while_the_server_checks(platform):
     message = {"files": [{"path": "a.yaml", "text": mistakes()}]}
     replies = []
     work = [threading.Thread(target=lambda: replies.append(call(platform, "Check", message, token))) for _ in range(4)]
+    started = time.monotonic()
     for thread in work:
         thread.start()
     slowest = 0
@@ -332,8 +333,9 @@ def nobody_waits_while_the_server_checks(platform):
         answered += 1
     assert [status for status, _ in replies] == [200] * 4, replies
     assert all(reply["isCut"] and len(reply["diagnostics"]) == 1000 for _, reply in replies)
-    assert answered >= 5 and slowest < 0.5, (answered, slowest)
-    print(f"      {answered} calls beside four checks, the slowest of {slowest * 1000:.0f} ms")
+    one = (time.monotonic() - started) / 4  # they are worked on one after the other
+    print(f"      {answered} calls beside four checks of {one * 1000:.0f} ms, the slowest of {slowest * 1000:.0f} ms")
+    assert answered >= 5 and slowest < one / 2, (answered, slowest, one)
 
 
 @test
