@@ -344,7 +344,8 @@ static bool pattern_matches_enum(struct lint_run *run, struct str pattern,
     }
     for (size_t i = 0; (name = shape->ops->enum_text(shape, i)); i++) {
         bool found = false;
-        if (regex_search(regex, str_from(name), 0, run->arena, &found, NULL) != REGEX_OK || found) {
+        if (regex_search(regex, str_from(name), 0, REGEX_LITTLE, &found, NULL) != REGEX_OK ||
+            found) {
             return true;
         }
     }

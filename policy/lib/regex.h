@@ -41,10 +41,18 @@ size_t regex_groups(const struct regex *regex);
  * groups of its last turn are. The match as a whole is sure. */
 bool regex_groups_are_sure(const struct regex *regex);
 
-/* Searches from byte `from`. s must be valid UTF-8. *ret_found; the match only if found. The
- * arena gives the scratch memory; ret_match may be NULL. */
+/* How long a search may take before it ends in REGEX_LIMIT. */
+enum regex_effort {
+    REGEX_LITTLE, /* what all but a few searches need; far below a millisecond for short texts */
+    REGEX_ALL,    /* a hundred times as much */
+};
+
+/* Searches from byte `from`. s must be valid UTF-8. *ret_found; the match only if found; ret_match
+ * may be NULL. Takes a few KiB of stack and, for few texts, a bounded scratch memory that is given
+ * back. */
 enum regex_status regex_search(const struct regex *regex, struct str s, size_t from,
-                               struct arena *arena, bool *ret_found, struct regex_match *ret_match);
+                               enum regex_effort effort, bool *ret_found,
+                               struct regex_match *ret_match);
 
 /* A pattern in the engine's syntax. */
 struct regex_translation {

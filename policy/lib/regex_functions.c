@@ -34,6 +34,10 @@ static const struct regex *pattern_of(struct eval *e, const struct node *n,
     return NULL;
 }
 
+/* What a search costs that little effort does not end. An expression can have about fifty of them,
+ * which is a few tens of milliseconds. */
+enum { DEAR_SEARCH_COST = 20000 };
+
 /* 1 found, 0 not found, -1 with *failed. */
 static int search(struct eval *e, const struct node *n, const struct regex *regex, struct str s,
                   size_t from, struct regex_match *match, struct policy_value *failed)
@@ -43,17 +47,27 @@ static int search(struct eval *e, const struct node *n, const struct regex *rege
         *failed = eval_limit(e, n);
         return -1;
     }
-    switch ((int)regex_search(regex, s, from, e->arena, &found, match)) {
+    enum regex_status status = regex_search(regex, s, from, REGEX_LITTLE, &found, match);
+    if (status == REGEX_LIMIT) {
+        if (!eval_charge(e, DEAR_SEARCH_COST)) {
+            *failed = eval_limit(e, n);
+            return -1;
+        }
+        status = regex_search(regex, s, from, REGEX_ALL, &found, match);
+    }
+    switch (status) {
     case REGEX_OK:
         return found;
     case REGEX_NO_MEMORY:
         *failed = eval_out_of_memory(e, n);
         return -1;
-    default:
-        *failed = eval_fail(e, n, POLICY_E_REGEX_LIMIT,
-                            "the regular expression needs too many steps for this text");
-        return -1;
+    case REGEX_LIMIT:
+    case REGEX_BAD_PATTERN:
+        break;
     }
+    *failed = eval_fail(e, n, POLICY_E_REGEX_LIMIT,
+                        "the regular expression needs too many steps for this text");
+    return -1;
 }
 
 static struct policy_value matches(struct eval *e, const struct node *n,

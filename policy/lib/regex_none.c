@@ -28,12 +28,13 @@ size_t regex_groups(const struct regex *regex)
 }
 
 enum regex_status regex_search(const struct regex *regex, struct str s, size_t from,
-                               struct arena *arena, bool *ret_found, struct regex_match *ret_match)
+                               enum regex_effort effort, bool *ret_found,
+                               struct regex_match *ret_match)
 {
     (void)regex;
     (void)s;
     (void)from;
-    (void)arena;
+    (void)effort;
     (void)ret_match;
     *ret_found = false;
     return REGEX_LIMIT;

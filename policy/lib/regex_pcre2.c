@@ -18,10 +18,13 @@ enum {
     SEARCH_STEPS_MAX = 400000,
     BYTE_STEPS_MAX = 64,
     START_STEPS_MAX = 50000,
+    START_STEPS_LITTLE = 500,
     START_STEPS_MIN = 100,
     SUBJECT_BYTES_MAX = 256 << 10,
     MATCH_DEPTH_MAX = 10000,
     MATCH_HEAP_KIB_MAX = 4096,
+    SEARCH_LENT_BYTES = 24 << 10,
+    SEARCH_MEMORY_BYTES_MAX = 2 * (MATCH_HEAP_KIB_MAX << 10), /* frames are copied when they grow */
 };
 
 /* Where a match may start. */
@@ -92,7 +95,8 @@ static size_t count_bytes(struct str s, unsigned char wanted, unsigned char mask
 
 /* Steps allowed for each start, so that all starts together stay below a maximum: an input made
  * for the purpose would otherwise cost its length squared. */
-static uint32_t steps_for_each_start(const struct regex *regex, struct str s)
+static uint32_t steps_for_each_start(const struct regex *regex, struct str s,
+                                     enum regex_effort effort)
 {
     size_t starts = 1;
     switch (regex->starts) {
@@ -109,7 +113,8 @@ static uint32_t steps_for_each_start(const struct regex *regex, struct str s)
         break;
     }
     size_t steps = (SEARCH_STEPS_MAX + s.len * BYTE_STEPS_MAX) / starts;
-    steps = steps > START_STEPS_MAX ? START_STEPS_MAX : steps;
+    size_t most = effort == REGEX_LITTLE ? START_STEPS_LITTLE : START_STEPS_MAX;
+    steps = steps > most ? most : steps;
     return (uint32_t)(steps < START_STEPS_MIN ? START_STEPS_MIN : steps);
 }
 
@@ -167,12 +172,10 @@ static void copy_match(const struct regex *regex, pcre2_match_data *data, int rc
     }
 }
 
-enum regex_status regex_search(const struct regex *regex, struct str s, size_t from,
-                               struct arena *arena, bool *ret_found, struct regex_match *ret_match)
+static enum regex_status search_with(const struct regex *regex, struct str s, size_t from,
+                                     enum regex_effort effort, struct arena *arena, bool *ret_found,
+                                     struct regex_match *ret_match)
 {
-    if (s.len > SUBJECT_BYTES_MAX) {
-        return REGEX_LIMIT;
-    }
     pcre2_general_context *general = pcre2_general_context_create(take, give_back, arena);
     pcre2_match_context *context = general ? pcre2_match_context_create(general) : NULL;
     pcre2_match_data *data =
@@ -180,7 +183,7 @@ enum regex_status regex_search(const struct regex *regex, struct str s, size_t f
     if (!context || !data) {
         return REGEX_NO_MEMORY;
     }
-    (void)pcre2_set_match_limit(context, steps_for_each_start(regex, s));
+    (void)pcre2_set_match_limit(context, steps_for_each_start(regex, s, effort));
     (void)pcre2_set_depth_limit(context, MATCH_DEPTH_MAX);
     (void)pcre2_set_heap_limit(context, MATCH_HEAP_KIB_MAX);
     int rc = pcre2_match(regex->code, (PCRE2_SPTR)(s.ptr ? s.ptr : ""), s.len, from,
@@ -196,4 +199,20 @@ enum regex_status regex_search(const struct regex *regex, struct str s, size_t f
         return REGEX_OK;
     }
     return rc == PCRE2_ERROR_NOMEMORY ? REGEX_NO_MEMORY : REGEX_LIMIT;
+}
+
+enum regex_status regex_search(const struct regex *regex, struct str s, size_t from,
+                               enum regex_effort effort, bool *ret_found,
+                               struct regex_match *ret_match)
+{
+    /* PCRE2 begins with 20 KiB for its frames. */
+    _Alignas(16) char lent[SEARCH_LENT_BYTES];
+    struct arena scratch;
+    if (s.len > SUBJECT_BYTES_MAX) {
+        return REGEX_LIMIT;
+    }
+    arena_init_with(&scratch, lent, sizeof lent, SEARCH_MEMORY_BYTES_MAX);
+    enum regex_status status = search_with(regex, s, from, effort, &scratch, ret_found, ret_match);
+    arena_free(&scratch);
+    return status;
 }

@@ -338,6 +338,29 @@ START_TEST(a_hostile_regex_ends_in_an_error_and_soon)
 }
 END_TEST
 
+START_TEST(many_dear_searches_are_too_many)
+{
+    static const struct row rows[] = {
+        {"lists.range(5).exists(i, ctx.a.matches('(a|aa)+$'))", "false"},
+        {"lists.range(500).exists(i, ctx.a.matches('(a|aa)+$'))", "error cost_exceeded"},
+    };
+    CHECK_ROWS(rows, "{\"a\": \"aaaaaaaaaaaaaa!\"}");
+}
+END_TEST
+
+START_TEST(searches_leave_no_memory_behind)
+{
+    struct arena arena;
+    struct policy_input input = {.iterations_max = 50000, .cost_max = 10000000};
+    arena_init(&arena, TEST_ARENA_BYTES);
+    ck_assert_str_eq(cel_outcome_limited(&arena,
+                                         "lists.range(40000).all(i, 'aaabc'.matches('(a|b)*c'))",
+                                         &input, 4 << 20),
+                     "true");
+    arena_free(&arena);
+}
+END_TEST
+
 START_TEST(a_long_text_can_not_make_a_search_quadratic)
 {
     static const char *const texts[] = {"ctx.matches('[a-y]+z')", "ctx.matches('a*b*a*z')",
@@ -812,6 +835,8 @@ Suite *suite_cel(void)
     tcase_add_test(tc, each_budget_has_its_own_error);
     tcase_add_test(tc, limits_are_not_absorbed);
     tcase_add_test(tc, a_hostile_regex_ends_in_an_error_and_soon);
+    tcase_add_test(tc, many_dear_searches_are_too_many);
+    tcase_add_test(tc, searches_leave_no_memory_behind);
     tcase_add_test(tc, a_long_text_can_not_make_a_search_quadratic);
     tcase_add_test(tc, a_trace_names_each_part_and_its_value);
     tcase_add_test(tc, regexes_outside_of_re2_are_refused);
