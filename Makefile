@@ -54,13 +54,13 @@ $(OUT)/%.a:
 # What a fresh Debian 12 needs. Nothing is installed by hand.
 DEPS_BUILD := gcc libc6-dev pkg-config libcurl4-openssl-dev libcjson-dev libpcre2-dev libseccomp-dev libcap-dev \
 	check libsubunit-dev libnghttp2-dev libssl-dev libuv1-dev libsqlite3-dev libyaml-dev libmnl-dev \
-	libnftables-dev zlib1g-dev protobuf-compiler libprotobuf-dev libprotobuf-c-dev protobuf-c-compiler
+	libnftables-dev zlib1g-dev libzstd-dev protobuf-compiler libprotobuf-dev libprotobuf-c-dev protobuf-c-compiler
 DEPS_RUN := skopeo buildah ca-certificates btrfs-progs e2fsprogs nftables iproute2 util-linux tar tzdata
 DEPS_DEMO := $(DEPS_BUILD) $(DEPS_RUN) docker-registry mmdebstrap busybox-static debian-archive-keyring \
 	python3 python3-venv curl
 DEPS_VM := qemu-system-x86 xfsprogs btrfs-progs e2fsprogs nftables busybox-static kmod cpio xz-utils debian-archive-keyring
 DEPS_CHECK := $(DEPS_DEMO) $(DEPS_VM) clang-14 libclang-rt-14-dev llvm-14 libasan8 libubsan1 python3-grpcio python3-protobuf \
-	python3-h2 nghttp2-client bubblewrap
+	python3-h2 nghttp2-client bubblewrap zstd jq openssl
 
 # The unmodified client library of the original, for the demo and the tests.
 build/venv/.made:

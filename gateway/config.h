@@ -18,9 +18,14 @@ struct gateway_config {
     const char *certificate;     /* PEM; made at `init` when not given */
     const char *certificate_key; /* PEM */
     const char *executor_socket;
-    const char *audit_dir;     /* state_dir/audit */
-    bool audit_command_text;   /* records hold the text of commands, not its hash alone */
-    const char *region;        /* "default" */
+    const char *audit_dir;              /* state_dir/audit */
+    unsigned audit_rotate_mebibytes;    /* 64: a file of the log is finished when it is so large */
+    unsigned audit_checkpoint_lines;    /* 1000 */
+    unsigned audit_checkpoint_seconds;  /* 60 */
+    unsigned audit_retention_days;      /* 0: files are kept */
+    unsigned audit_retention_mebibytes; /* 0: files are kept */
+    bool audit_command_text;            /* records hold the text of commands, not its hash alone */
+    const char *region;                 /* "default" */
     bool policy_strict;        /* input that a rule lacks denies, see policy_query.is_strict */
     const char *default_image; /* registry reference for specs without an image; NULL: refused */
 
@@ -43,7 +48,7 @@ struct gateway_config {
         const char *pip_index_url; /* NULL: pip's own default */
         const char *proxy;         /* http(s)_proxy for builds */
         const char *no_proxy;
-        const char *const *mirrors;  /* "docker.io=mirror.example:5000,insecure": PREFIX=LOCATION */
+        const char *const *mirrors; /* "docker.io=mirror.example:5000,insecure": PREFIX=LOCATION */
         size_t mirror_count;
         const char *const *hosts; /* "ADDRESS NAME" lines for /etc/hosts of builds */
         size_t host_count;

@@ -12,6 +12,7 @@
 #include "executor/proc/log.h"
 #include "gateway/audit/audit_event.h"
 #include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_state.h"
 #include "gateway/audit/hex.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/edge/server.h"
@@ -143,7 +144,7 @@ static int open_state(struct daemon *d, struct error *err)
     }
     policy_store_set_strict(d->gateway.policies, c->policy_strict);
     if (telemetry_new(&d->gateway, &d->gateway.telemetry, err) < 0 ||
-        audit_log_open(&d->loop, c->audit_dir, &d->gateway.audit, err) < 0) {
+        audit_state_open_log(&d->gateway, &d->loop, err) < 0) {
         return -err->status;
     }
     telemetry_begin(d->gateway.telemetry);

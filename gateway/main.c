@@ -11,7 +11,9 @@
 
 #include "executor/proc/confine.h"
 #include "executor/proc/fd.h"
+#include "gateway/audit/audit_state.h"
 #include "gateway/audit/hex.h"
+#include "gateway/audit_command.h"
 #include "gateway/daemon.h"
 #include "gateway/edge/certificate.h"
 #include "gateway/gateway.h"
@@ -34,6 +36,7 @@ static const char usage[] =
     "               authentication token, once\n"
     "  admin-token  print a new authentication token for him, the old one being lost\n"
     "  check        read the configuration and say what is wrong with it\n"
+    "  audit …      verify the audit log, erase one person's records: see `audit --help`\n"
     "\n"
     "  --config FILE  settings (YAML); gateway/README.md lists them\n"
     "  --version\n"
@@ -105,6 +108,13 @@ static int with_store(const struct gateway_config *c,
     return status < 0 ? status : print_token(&token, err);
 }
 
+/* The audit log's key comes first: a store that is set up has one. */
+static int set_up(struct gateway *g, struct secret *ret_token, struct error *err)
+{
+    int status = audit_state_make_key(g->config, g->store, err);
+    return status < 0 ? status : bootstrap_store(g, ret_token, err);
+}
+
 static int run_init(const struct gateway_config *c, const char *config_sha256, struct error *err)
 {
     (void)config_sha256;
@@ -112,7 +122,7 @@ static int run_init(const struct gateway_config *c, const char *config_sha256, s
         make_folder(c->state_dir, err) < 0 || make_certificates(c, err) < 0) {
         return -err->status;
     }
-    return with_store(c, bootstrap_store, err);
+    return with_store(c, set_up, err);
 }
 
 static int run_admin_token(const struct gateway_config *c, const char *config_sha256,
@@ -198,6 +208,9 @@ int main(int argc, char **argv)
                                             {0}};
     const char *config = NULL;
     int key;
+    if (argc > 1 && strcmp(argv[1], "audit") == 0) {
+        return audit_command_run(argc - 1, argv + 1);
+    }
     while ((key = getopt_long(argc, argv, "c:vh", options, NULL)) != -1) {
         if (key == 'c') {
             config = optarg;

@@ -38,7 +38,7 @@ $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/*.c gateway/*/*.c tests/unit/gatewa
 GATEWAY_SOURCES := $(filter-out gateway/main.c,$(wildcard gateway/*.c gateway/edge/*.c gateway/identity/*.c \
 	gateway/rpc/*.c gateway/authorize/*.c gateway/policyfile/*.c gateway/audit/*.c gateway/auditfile/*.c gateway/services/*.c gateway/state/*.c gateway/telemetry/*.c gateway/text/*.c))
 GATEWAY_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(GATEWAY_SOURCES))
-GATEWAY_LIBS := -lprotobuf-c -lnghttp2 -lssl -lcrypto -luv -lsqlite3 -lyaml -lcjson -lcurl -lseccomp -lcap -lz
+GATEWAY_LIBS := -lprotobuf-c -lnghttp2 -lssl -lcrypto -luv -lsqlite3 -lyaml -lcjson -lcurl -lseccomp -lcap -lz -lzstd
 
 # Schema, codec and store alone: for tools, fuzz targets and tests that need no server.
 DATA_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/rpc/codec*.c gateway/rpc/schema.c gateway/text/*.c gateway/state/*.c)) $(API_OBJECTS)

@@ -43,6 +43,7 @@ one libcurl 'curl/' $(ls -d gateway/*.c gateway/*/ | grep -v '^gateway/cli/')
 one libmnl 'libmnl/' executor
 one libnftables 'nftables/' executor
 one zlib 'zlib\.h' gateway
+one zstd 'zstd' policy gateway executor
 
 # Functions that cannot be told how much room they have, or that hide a failure.
 banned='strcpy|strcat|strncat|sprintf|vsprintf|atoi|atol|atoll|gets|alloca|strtok'

@@ -66,17 +66,19 @@ compare $cli 'line of the configuration' "$keys" "$(entries $cli Va)"
 settings=$(sed -nE 's/^ *\{(NULL|"[A-Za-z]+"), "([A-Za-z]+)", SETTING_.*/\1.\2/p' gateway/config.c |
     sed -E 's/^NULL\.//; s/"//g')
 verbs=$(sed -nE 's/.*\{"([a-z-]+)", run_[a-z_]+\}.*/\1/p' gateway/main.c)
+audit_verbs=$(grep -oE '\{"[a-z-]+", run_[a-z_]+\}' gateway/audit_command.c | sed -E 's/.*"(.*)".*/audit \1/')
 compare $gateway 'setting or command' "$settings
-$verbs" "$(entries $gateway Cm)"
+$verbs
+$audit_verbs" "$(entries $gateway Cm)"
 
 settings=$(sed -nE 's/^ *(KEY\(|\{")([a-z_]+)"?, KIND_.*/\2/p' executor/config.c)
 compare $executor setting "$settings" "$(entries $executor Cm)"
 
 # The daemons' options.
-for pair in "gateway/main.c $gateway" "executor/main.c $executor"; do
-    options=$(grep -oE '\{"[a-z-]+", (no|required)_argument' "${pair% *}" | sed -E 's/.*"(.*)".*/\1/')
-    documented=$(grep '^\.It Fl' "${pair#* }" | grep -oE 'Fl -[a-z-]+' | sed 's/^Fl -//')
-    compare "${pair#* }" option "$options" "$documented"
+for pair in "gateway/main.c gateway/audit_command.c $gateway" "executor/main.c $executor"; do
+    options=$(grep -oE '\{"[a-z-]+", (no|required)_argument' ${pair% *} | sed -E 's/.*"(.*)".*/\1/')
+    documented=$(grep '^\.It Fl' "${pair##* }" | grep -oE 'Fl -[a-z-]+' | sed 's/^Fl -//')
+    compare "${pair##* }" option "$options" "$documented"
 done
 
 for page in $cli $gateway $executor; do

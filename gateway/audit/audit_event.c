@@ -114,17 +114,3 @@ void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, s
     json_raw(&j, facts);
     audit_end_entry(&j);
 }
-
-void audit_record_gap(struct buf *out)
-{
-    struct timespec now;
-    struct json_out j = json_out_to(out);
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    audit_begin_record(&j, "cordium.ext/v1", "AuditGap");
-    audit_begin_metadata(&j, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    json_end_object(&j);
-    json_member_string(&j, "reason",
-                       "the line before this one was cut: the machine or the process stopped while "
-                       "it was written, and nobody was told that it had been recorded");
-    json_end_object(&j);
-}

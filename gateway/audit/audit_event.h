@@ -34,7 +34,7 @@ void audit_record_refused(const struct gateway *g, const struct call_refusal *re
 struct audit_daemon {
     const char *daemon; /* "gateway", "executor" */
     const char *event;  /* "START", "STOP"; of the executor, as the gateway sees it: "CONNECTED",
-                           "DISCONNECTED" */
+                           "DISCONNECTED"; "AUDIT_ERASE": one person's records are erased */
     const char *version;
     const char *config_sha256; /* of its configuration file */
     const char *detail;
@@ -44,8 +44,5 @@ void audit_record_daemon(const struct audit_daemon *facts, int64_t wall_ns, stru
 /* The end of a Run whose request is over already: its client went away, or cancelled it. facts is a
  * JSON object on one line (oneshot_write_facts()). */
 void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, struct buf *out);
-
-/* After a torn line, see audit_log.h. */
-void audit_record_gap(struct buf *out);
 
 #endif

@@ -1,8 +1,11 @@
 #ifndef AUDIT_AUDIT_LOG_H
 #define AUDIT_AUDIT_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "gateway/auditfile/chain.h"
+#include "gateway/auditfile/signing_key.h"
 #include "policy/base/bytes.h"
 #include "policy/base/status.h"
 #include "policy/base/str.h"
@@ -10,29 +13,57 @@
 struct uv_loop_s;
 
 /* The audit log: one JSON object a line, in DIR/audit.jsonl (mode 0600), only ever appended to.
- *
- * Each line begins with "sequence", which counts from 1 without gaps, and "prev", the SHA-256 (hex)
- * of the line before it without its newline; the first line's is 64 zeroes. A line that was cut by
- * a crash is ended and followed by a line of kind "AuditGap"; nothing is ever taken away.
+ * Files and lines: gateway/auditfile/segment.h.
  *
  * Appends are grouped: what comes in one round of the loop is written together (write and
  * fdatasync); on a slow disk in the worker pool, and what comes meanwhile makes the next group. A
  * group that nobody waits for is written at once but synced with the next one, or after
  * AUDIT_SYNC_DELAY_MS: the death of the process loses none of it, a power cut perhaps what came
- * within that time. */
+ * within that time. What such an end leaves of a line stays, and a gap record tells of it.
+ *
+ * Checkpoints are signed as lines come and time goes by, at the end of each file, and at the end.
+ * One is synced like a line that somebody waits for, and then told to on_checkpoint.
+ *
+ * A file that is large enough, or of a day that is over (UTC), is finished and a new one begun,
+ * between two lines. When that fails the log goes on in the same file. Finished files are
+ * compressed, and deleted when the settings say so (audit_upkeep.h). */
 struct audit_log;
 
 enum {
     AUDIT_LINE_MAX_BYTES = 1 << 20,
     AUDIT_PENDING_MAX_BYTES = 32 << 20, /* lines that wait for the disk */
     AUDIT_WAITERS_MAX = 65536,
-    AUDIT_SYNC_DELAY_MS = 10, /* of lines that nobody waits for */
+    AUDIT_SYNC_DELAY_MS = 10,          /* of lines that nobody waits for */
+    AUDIT_ROTATION_RETRY_SECONDS = 60, /* after one that failed */
 };
 
-/* Makes dir (0700) when it is not there. FAILED_PRECONDITION: another process has the log;
- * DATA_LOSS: the last line of an existing file is no line of ours. */
-int audit_log_open(struct uv_loop_s *loop, const char *dir, struct audit_log **ret,
-                   struct error *err);
+struct audit_log_options {
+    const char *dir;
+    struct signing_key *key; /* owned by the log from a successful open on */
+
+    uint64_t rotate_bytes;       /* a file is finished when it has as many; > 0 */
+    unsigned checkpoint_lines;   /* a checkpoint at least after so many lines; > 0 */
+    unsigned checkpoint_seconds; /* and so long after a line; > 0 */
+    unsigned retention_days;     /* 0: files are kept however old */
+    uint64_t retention_bytes;    /* 0: however large */
+
+    /* The newest checkpoint that was on the disk, as on_checkpoint was told; NULL: none. */
+    const struct chain *anchor;
+    bool accept_loss; /* go on when the log does not have the anchor, with a record of it */
+
+    /* Called from the loop. Each may be NULL. on_checkpoint: that line is on the disk. sync_anchor:
+     * what it was told must be, too, before a file goes; negative: it is not, and the file stays.
+     */
+    void (*on_checkpoint)(void *arg, const struct chain *checkpoint);
+    int (*sync_anchor)(void *arg, struct error *err);
+    int64_t (*wall_ns)(void *arg); /* NULL: the system's clock */
+    void *arg;
+};
+
+/* Makes the folder (0700) when it is not there. FAILED_PRECONDITION: another process has the log;
+ * DATA_LOSS: its end is none of ours, or the anchor is not in it. */
+int audit_log_open(struct uv_loop_s *loop, const struct audit_log_options *options,
+                   struct audit_log **ret, struct error *err);
 
 /* Appends one record, a JSON object without "sequence" and "prev"; copied.
  *
@@ -42,6 +73,14 @@ int audit_log_open(struct uv_loop_s *loop, const char *dir, struct audit_log **r
  * buffer; then done is not called. */
 int audit_log_append(struct audit_log *log, const struct buf *record,
                      void (*done)(void *arg, int status), void *arg);
+
+/* The same with a checkpoint behind it: done tells of both. For what must not be believed unsigned.
+ */
+int audit_log_append_signed(struct audit_log *log, const struct buf *record,
+                            void (*done)(void *arg, int status), void *arg);
+
+/* The next line begins a new file, if the active one has any. */
+void audit_log_rotate(struct audit_log *log);
 
 /* Sequence number of the newest line that was accepted; 0 in an empty log. */
 uint64_t audit_log_sequence(const struct audit_log *log);
@@ -66,8 +105,9 @@ struct audit_lag {
 };
 struct audit_lag audit_log_lag(const struct audit_log *log);
 
-/* No more appends. What is pending is still written by the running loop, and the log is freed when
- * that is done; when nothing is pending, with the loop's next round. NULL is fine. */
+/* No more appends. What is pending is still written by the running loop, with a last checkpoint,
+ * and the log is freed when that is done; when nothing is pending, with the loop's next round. NULL
+ * is fine. */
 void audit_log_close(struct audit_log *log);
 
 #endif

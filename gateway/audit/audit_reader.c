@@ -2,50 +2,94 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "executor/proc/fd.h"
+#include "gateway/auditfile/segment_reader.h"
 #include "gateway/rpc/codec_scalar.h"
 #include "gateway/text/json_reader.h"
 
 enum { LINE_ARENA_MAX_BYTES = 16 << 20 };
 
-/* The end of the file, from the beginning of a line on. */
-static int read_tail(const char *dir, struct arena *arena, struct str *ret, struct error *err)
+/* The last bytes_max of a file's lines, or a little more; the first line may be cut. */
+static int load_end(int dir_fd, const struct segment *segment, size_t bytes_max, struct buf *ret,
+                    struct error *err)
 {
-    const char *path = arena_printf(arena, "%s/audit.jsonl", dir);
-    AUTO_FD int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    struct stat st;
-    if (fd == -1 || fstat(fd, &st) == -1) {
-        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot read the audit log");
+    struct segment_reader *reader = NULL;
+    struct segment_block block;
+    struct buf plain;
+    struct str text;
+    int rc = segment_reader_open(dir_fd, segment, &reader, err);
+    if (rc) {
+        return rc;
     }
-    size_t size = (size_t)st.st_size;
-    size_t want = size < AUDIT_READ_BYTES_MAX ? size : AUDIT_READ_BYTES_MAX;
-    char *text = arena_alloc(arena, want + 1);
-    if (!text) {
-        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory for the audit log");
-    }
-    size_t got = 0;
-    while (got < want) {
-        ssize_t n = pread(fd, text + got, want - got, (off_t)(size - want + got));
-        if (n == -1 && errno == EINTR) {
-            continue;
+    segment_block_init(&block);
+    buf_init(&plain, SEGMENT_LINE_MAX_BYTES);
+    segment_reader_skip(reader, bytes_max);
+    while ((rc = segment_reader_next(reader, &block, err)) == 1) {
+        rc = segment_block_text(&block, &plain, &text, err);
+        if (ret->len > bytes_max * 2) {
+            buf_consume(ret, ret->len - bytes_max);
         }
-        if (n <= 0) {
+        buf_add_str(ret, text);
+        if (rc < 0 || ret->failed) {
+            rc = rc < 0 ? rc : error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
             break;
         }
-        got += (size_t)n;
     }
-    struct str tail = str_make(text, got);
-    const char *newline = want < size ? memchr(tail.ptr, '\n', tail.len) : NULL;
-    if (newline) {
-        tail = str_make(newline + 1, tail.len - (size_t)(newline + 1 - tail.ptr));
+    segment_block_free(&block);
+    buf_free(&plain);
+    segment_reader_close(reader);
+    return rc;
+}
+
+/* Puts the file's end in front of the text. */
+static int prepend_segment(int dir_fd, const struct segment *segment, struct buf *text,
+                           struct error *err)
+{
+    struct buf part;
+    buf_init(&part, SEGMENT_LINE_MAX_BYTES + 4UL * AUDIT_READ_BYTES_MAX);
+    int rc = load_end(dir_fd, segment, AUDIT_READ_BYTES_MAX - text->len, &part, err);
+    buf_add_str(&part, buf_str(text));
+    if (rc == 0 && part.failed) {
+        rc = error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory for the audit log");
     }
-    *ret = tail;
-    return 0;
+    buf_free(text);
+    *text = part;
+    return rc;
+}
+
+/* The end of the log over all its files, newest first, from the beginning of a line on. */
+static int read_files(int dir_fd, struct arena *arena, struct buf *text, struct error *err)
+{
+    struct segment *list;
+    size_t count;
+    int rc = segment_list(dir_fd, arena, &list, &count, err);
+    while (rc == 0 && count > 0 && text->len < AUDIT_READ_BYTES_MAX) {
+        rc = prepend_segment(dir_fd, &list[--count], text, err);
+    }
+    return rc;
+}
+
+static int read_tail(const char *dir, struct arena *arena, struct str *ret, struct error *err)
+{
+    struct buf text;
+    AUTO_FD int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot read the audit log");
+    }
+    buf_init(&text, SEGMENT_LINE_MAX_BYTES + 4UL * AUDIT_READ_BYTES_MAX);
+    int rc = read_files(dir_fd, arena, &text, err);
+    size_t cut = text.len > AUDIT_READ_BYTES_MAX ? text.len - AUDIT_READ_BYTES_MAX : 0;
+    const uint8_t *newline = cut ? memchr(text.ptr + cut, '\n', text.len - cut) : NULL;
+    cut = newline ? (size_t)(newline + 1 - text.ptr) : cut;
+    char *copy = rc ? NULL : arena_strndup(arena, (const char *)text.ptr + cut, text.len - cut);
+    *ret = str_make(copy, copy ? text.len - cut : 0);
+    buf_free(&text);
+    return rc || copy
+               ? rc
+               : error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory for the audit log");
 }
 
 /* The last whole line of the text, which is cut off it; false when there is none. */

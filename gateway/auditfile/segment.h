@@ -30,7 +30,7 @@
  *   AuditErased      stands where an erased line stood: tombstone.h
  *
  * A compressed file is a row of independent zstd frames (RFC 8878), each with its content size and
- * a checksum, of whole lines: as many as make SEGMENT_FRAME_BYTES, or one line that is longer.
+ * a checksum, of whole lines: about SEGMENT_FRAME_BYTES of them, or one line that is longer.
  * `zstd -dc` gives the lines; a reader finds a sequence by the first line of each frame. */
 
 enum {

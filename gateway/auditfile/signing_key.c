@@ -212,17 +212,37 @@ static int add_key(struct public_keys *keys, EVP_PKEY *key, const char *path, st
     return 0;
 }
 
+/* The next block of a PEM file; NULL at its end, or with *ret_is_bad for what is no public key. */
+static EVP_PKEY *read_key(BIO *bio, bool *ret_is_bad)
+{
+    char *name = NULL;
+    char *header = NULL;
+    unsigned char *der = NULL;
+    long n = 0;
+    EVP_PKEY *key = NULL;
+    if (PEM_read_bio(bio, &name, &header, &der, &n) == 1) {
+        const unsigned char *p = der;
+        key = strcmp(name, PEM_STRING_PUBLIC) == 0 ? d2i_PUBKEY(NULL, &p, n) : NULL;
+        *ret_is_bad = !key;
+    } else {
+        *ret_is_bad = ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE;
+    }
+    OPENSSL_free(name);
+    OPENSSL_free(header);
+    OPENSSL_free(der);
+    ERR_clear_error();
+    return key;
+}
+
 static int read_keys(BIO *bio, const char *path, struct public_keys *keys, struct error *err)
 {
     int rc = 0;
+    bool is_bad = false;
     EVP_PKEY *key;
-    while (rc == 0 && (key = PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL))) {
+    while (rc == 0 && (key = read_key(bio, &is_bad))) {
         rc = add_key(keys, key, path, err);
     }
-    unsigned long code = ERR_peek_last_error();
-    bool is_end = ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
-    ERR_clear_error();
-    if (rc == 0 && (keys->count == 0 || !is_end)) {
+    if (rc == 0 && (keys->count == 0 || is_bad)) {
         return error_set(err, STATUS_INVALID_ARGUMENT, "'%s' is no public key in PEM", path);
     }
     return rc;

@@ -14,6 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(sys.path[0], "..", "system"))
 from client import Client, Failed, read_env  # noqa: E402
 from expect import Judge, header, limits  # noqa: E402
 from special import NOTES, SPECIAL  # noqa: E402

@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 
+import audit_files
 from client import Client
 
 SPECIAL = {}
@@ -85,9 +86,7 @@ def expect(what, holds):
 
 
 def audit_lines(bench):
-    path = os.path.join(bench.folder, "gateway", "audit", "audit.jsonl")
-    with open(path, "rb") as lines:
-        return lines.read().split(b"\n")[:-1]
+    return audit_files.text(os.path.join(bench.folder, "gateway", "audit")).split(b"\n")[:-1]
 
 
 def after(name, **options):

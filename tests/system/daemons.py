@@ -1,7 +1,5 @@
 """The daemons of a platform as processes: killed, started again, measured."""
 
-import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -147,29 +145,6 @@ def processes(marker):
     return found
 
 
-def check_chain(path):
-    """Verifies the audit log's chain; gives its records. A torn line takes a number and is followed
-    by an AuditGap."""
-    records = []
-    previous, sequence, torn = "0" * 64, 0, False
-    with open(path, "rb") as lines:
-        for line in lines:
-            assert line.endswith(b"\n") or os.path.getsize(path) > lines.tell(), "torn end"
-            text = line.rstrip(b"\n")
-            sequence += 1
-            try:
-                record = json.loads(text)
-            except ValueError:
-                torn, previous = True, hashlib.sha256(text).hexdigest()
-                continue
-            assert record["sequence"] == sequence, (record["sequence"], sequence)
-            assert record["prev"] == previous, f"the chain breaks at {sequence}"
-            assert not torn or record["kind"] == "AuditGap", record
-            torn, previous = False, hashlib.sha256(text).hexdigest()
-            records.append(record)
-    return records
-
-
 def check_decisions(records):
     """Each request has one decision, and no end without it before. Gives {request id: record}."""
     decisions, ends = {}, set()
@@ -186,10 +161,6 @@ def check_decisions(records):
             assert request not in ends, f"two ends of {request}"
             ends.add(request)
     return decisions
-
-
-def audit_path(platform):
-    return os.path.join(platform.folder, "gateway", "audit", "audit.jsonl")
 
 
 def tell(*words):

@@ -13,6 +13,8 @@ import sys
 import time
 import traceback
 
+import audit_files
+
 TESTS = []
 
 
@@ -93,11 +95,13 @@ class Platform:
         text, _, code = done.stdout.rpartition("\n")
         return int(code), text
 
-    def audit_lines(self):
-        import json
+    @property
+    def audit_folder(self):
+        return os.path.join(self.folder, "gateway", "audit")
 
-        with open(os.path.join(self.folder, "gateway", "audit", "audit.jsonl")) as lines:
-            return [json.loads(line) for line in lines]
+    def audit_lines(self):
+        """Records of the audit log, but for those about the log itself."""
+        return audit_files.records(self.audit_folder)
 
 
 def eventually(check, seconds=10, pause=0.05):

@@ -8,11 +8,10 @@ import threading
 import time
 
 import fixture
+from audit_files import check_chain
 from cordium import AccessToken, Cordium, CordiumError
 from daemons import (
     Daemons,
-    audit_path,
-    check_chain,
     check_decisions,
     processes,
     tell,
@@ -149,7 +148,7 @@ def a_gateway_that_is_killed_under_load_leaves_nothing_wrong(platform):
         settle(daemons, before, holdings)
     assert starts > 0 and execs > 0, (starts, execs)
     tell(f"{starts} starts, {execs} execs between four kills")
-    records = check_chain(audit_path(platform))
+    records = check_chain(platform.audit_folder)
     decisions = check_decisions(records).values()
     allowed = [d["entry"]["info"] for d in decisions if d["entry"]["common"]["status"] == "ALLOWED"]
     methods = [i["grpc"].get("method") for i in allowed if "grpc" in i]
@@ -243,14 +242,18 @@ def can_list(client):
 @test
 def without_room_for_the_audit_log_nothing_is_done(platform):
     daemons = Daemons(platform)
-    folder = os.path.dirname(audit_path(platform))
+    folder, saved = platform.audit_folder, platform.audit_folder + ".saved"
     with worker(platform) as client:
         delete_all(client)
         workspace_name = client.workspaces.create(template=fixture.BOX).name
     daemons.stop("gateway")
-    options = f"size=128k,mode=700,uid={daemons.uid},gid={daemons.uid}"
+    os.rename(folder, saved)
+    os.mkdir(folder)
+    log_kilobytes = sum(e.stat().st_size // 1024 + 8 for e in os.scandir(saved))
+    options = f"size={log_kilobytes + 128}k,mode=700,uid={daemons.uid},gid={daemons.uid}"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "audit", folder], check=True)
     try:
+        subprocess.run(["cp", "-a", saved + "/.", folder], check=True)
         daemons.up()
         with worker(platform) as client:
             error = fill_audit_log(client)
@@ -259,17 +262,22 @@ def without_room_for_the_audit_log_nothing_is_done(platform):
                 text = expect_code("UNAVAILABLE", lambda: client.workspaces.create(template=fixture.BOX))
                 assert "nothing is done" in text, text
                 expect_code("UNAVAILABLE", lambda: client.workspaces.get(workspace_name))
-            subprocess.run(["mount", "-o", "remount,size=16m", folder], check=True)
+            larger = f"remount,size={log_kilobytes + 16384}k"
+            subprocess.run(["mount", "-o", larger, folder], check=True)
             assert {w.name for w in client.workspaces.all()} == {workspace_name}
             assert client.workspaces.get(workspace_name).is_stopped
-        check_decisions(check_chain(audit_path(platform)))
+        check_decisions(check_chain(platform.audit_folder))
     finally:
         daemons.stop("gateway")
+        # The log goes on from here: without its newest lines the gateway would refuse to start.
+        subprocess.run(["cp", "-a", folder + "/.", saved], check=True)
         subprocess.run(["umount", folder], check=True)
+        os.rmdir(folder)
+        os.rename(saved, folder)
         daemons.up()
     with worker(platform) as client:
         client.workspaces.get(workspace_name).delete()
-    check_chain(audit_path(platform))
+    check_chain(platform.audit_folder)
 
 
 def fill_audit_log(client):
@@ -329,7 +337,7 @@ def sigterm_lets_running_calls_end(platform):
             assert error.code in ("UNAVAILABLE", "CANCELLED", "INTERNAL"), error
         assert eventually(lambda: not daemons.alive("gateway"), 10)
         assert 2 < time.monotonic() - began < 9, time.monotonic() - began
-    assert check_chain(audit_path(platform))[-1]["cordium"]["event"] == "STOP"
+    assert check_chain(platform.audit_folder)[-1]["cordium"]["event"] == "STOP"
     daemons.up()
     with worker(platform) as client:
         assert client.workspaces.get(name).failure.message == RESTARTED

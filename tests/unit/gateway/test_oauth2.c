@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_state.h"
 #include "gateway/services/auth_service.h"
 
 /* POST /oauth2/token with a real audit log; what the edge would send is caught. */
@@ -54,8 +55,10 @@ static void setup(void)
     harness_open(&h);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     h.gateway.loop = &loop;
-    const char *dir = arena_printf(&h.arena, "%s/audit", h.folder);
-    int rc = audit_log_open(&loop, dir, &h.gateway.audit, &h.err);
+    h.config.audit_dir = arena_printf(&h.arena, "%s/audit", h.folder);
+    h.config.audit_rotate_mebibytes = 64;
+    h.config.audit_checkpoint_lines = h.config.audit_checkpoint_seconds = 1000;
+    int rc = audit_state_open_log(&h.gateway, &loop, &h.err);
     ck_assert_msg(rc == 0, "%s", h.err.text);
     const char *admin = harness_admin(&h);
     (void)harness_user(&h, "bot", "WORKLOAD");
@@ -82,6 +85,8 @@ static void teardown(void)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     (void)unlink(audit_path());
     (void)rmdir(arena_printf(&h.arena, "%s/audit", h.folder));
+    (void)unlink(arena_printf(&h.arena, "%s/audit.key", h.folder));
+    (void)unlink(arena_printf(&h.arena, "%s/audit.pub", h.folder));
     harness_close(&h);
 }
 
