@@ -8,14 +8,14 @@
 #include "gateway/authorize/past_request.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/authorize/policy_uses.h"
-#include "gateway/authorize/text_diff.h"
+#include "gateway/authorize/resource_yaml.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/resource.h"
 #include "gateway/text/tree.h"
 #include "gateway/text/yaml_reader.h"
 
-enum { DIFF_MAX_BYTES = 4 << 20, YAML_MAX_BYTES = 2 << 20 };
+enum { DIFF_MAX_BYTES = 4 << 20 };
 
 #define CLUSTER_CONFIG_NAME "default"
 
@@ -229,50 +229,15 @@ static int compare_items(const void *x, const void *y)
     return a->line < b->line ? -1 : a->line > b->line;
 }
 
-/* What a person wrote or could have written: kind, his part of metadata, spec. */
-static int render(struct apply *a, const ProtobufCMessage *resource, struct buf *out,
-                  struct error *err)
-{
-    ProtobufCMessage *shown = codec_copy(resource, a->arena);
-    Meta__Metadata *m = CODEC_NEW(a->arena, Meta__Metadata, meta__metadata);
-    if (!shown || !m) {
-        return resource_no_memory(err);
-    }
-    const Meta__Metadata *from = resource_metadata(shown);
-    if (from) {
-        m->name = from->name;
-        resource_metadata_take(m, from);
-    }
-    message_set_pointer(shown, "metadata", m);
-    if (protobuf_c_message_descriptor_get_field_by_name(shown->descriptor, "status")) {
-        message_set_pointer(shown, "status", NULL);
-    }
-    return codec_encode_yaml(shown, out, err);
-}
-
-static int add_diff(struct apply *a, const char *kind, const char *name,
-                    const ProtobufCMessage *before, const ProtobufCMessage *after,
+static int add_diff(struct apply *a, const ProtobufCMessage *before, const ProtobufCMessage *after,
                     struct error *err)
 {
-    struct buf old;
-    struct buf new;
-    char title[256];
-    buf_init(&old, YAML_MAX_BYTES);
-    buf_init(&new, YAML_MAX_BYTES);
-    (void)snprintf(title, sizeof title, "%s/%s", kind, name);
-    int rc = before ? render(a, before, &old, err) : 0;
-    rc = rc || !after ? rc : render(a, after, &new, err);
-    if (rc == 0) {
-        text_diff(title, buf_str(&old), buf_str(&new), &a->diff);
-        if (a->diff.failed) {
-            rc = error_set(err, STATUS_RESOURCE_EXHAUSTED,
+    int rc = resource_diff(before, after, a->arena, &a->diff, err);
+    return rc == 0 && a->diff.failed
+               ? error_set(err, STATUS_RESOURCE_EXHAUSTED,
                            "The diff is larger than %d MiB; apply fewer documents at once",
-                           DIFF_MAX_BYTES >> 20);
-        }
-    }
-    buf_free(&old);
-    buf_free(&new);
-    return rc;
+                           DIFF_MAX_BYTES >> 20)
+               : rc;
 }
 
 static int insert_item(struct apply *a, struct item *item, struct error *err)
@@ -286,7 +251,7 @@ static int insert_item(struct apply *a, struct item *item, struct error *err)
     rc = rc ? rc : item->kind->complete(a->g, item->message, NULL, a->arena, &index, err);
     rc = rc ? rc : store_insert(a->g->store, item->kind->store_kind, item->message, &index, err);
     item->action = EXT__APPLY_RESPONSE__ACTION__CREATED;
-    return rc ? rc : add_diff(a, item->kind->kind, item->name, NULL, item->message, err);
+    return rc ? rc : add_diff(a, NULL, item->message, err);
 }
 
 /* The stored resource with metadata and spec of the file. */
@@ -330,7 +295,7 @@ static int update_item(struct apply *a, struct item *item, struct error *err)
     rc = rc ? rc
             : store_update(a->g->store, item->kind->store_kind, next, &index, m->resource_version,
                            err);
-    return rc ? rc : add_diff(a, item->kind->kind, item->name, item->existing, next, err);
+    return rc ? rc : add_diff(a, item->existing, next, err);
 }
 
 /* There is one ClusterConfig, whatever it was named when it was made. */
@@ -385,7 +350,7 @@ static int prune_one(struct apply *a, struct policy_uses *uses, ProtobufCMessage
     if (rc == 0) {
         policy_uses_forget(uses, name);
         a->pruned[a->pruned_count++] = policy;
-        rc = add_diff(a, "Policy", name, policy, NULL, err);
+        rc = add_diff(a, policy, NULL, err);
     }
     return rc;
 }

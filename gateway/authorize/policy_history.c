@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gateway/audit/wall_time.h"
+#include "gateway/authorize/resource_yaml.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/resource.h"
@@ -18,28 +19,6 @@ static void format_key(uint64_t version, char ret[KEY_SIZE])
     (void)snprintf(ret, KEY_SIZE, "policy_version/%" PRIu64, version);
 }
 
-/* What a person could have written: kind, name, his part of metadata, spec. */
-static int add_document(const ProtobufCMessage *resource, struct arena *arena, struct buf *out,
-                        struct error *err)
-{
-    ProtobufCMessage *shown = codec_copy(resource, arena);
-    Meta__Metadata *m = CODEC_NEW(arena, Meta__Metadata, meta__metadata);
-    if (!shown || !m) {
-        return resource_no_memory(err);
-    }
-    const Meta__Metadata *from = resource_metadata(shown);
-    if (from) {
-        m->name = from->name;
-        resource_metadata_take(m, from);
-    }
-    message_set_pointer(shown, "metadata", m);
-    if (protobuf_c_message_descriptor_get_field_by_name(shown->descriptor, "status")) {
-        message_set_pointer(shown, "status", NULL);
-    }
-    buf_add_cstr(out, "---\n");
-    return codec_encode_yaml(shown, out, err);
-}
-
 static int add_kind(struct store *store, enum store_kind kind, struct arena *arena, struct buf *out,
                     uint32_t *count, struct error *err)
 {
@@ -49,7 +28,10 @@ static int add_kind(struct store *store, enum store_kind kind, struct arena *are
     for (size_t i = 0; rc == 0 && i < list.count; i++) {
         bool is_system = kind == STORE_POLICY && resource_metadata(list.items[i])->is_system;
         *count += 1;
-        rc = is_system ? 0 : add_document(list.items[i], arena, out, err);
+        if (!is_system) {
+            buf_add_cstr(out, "---\n");
+            rc = resource_write_yaml(list.items[i], arena, out, err);
+        }
     }
     return rc;
 }

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gateway/audit/audit_out.h"
 #include "gateway/audit/hex.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
@@ -385,7 +386,7 @@ void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
     if (result->signal) {
         json_member_int(&j, "signal", result->signal);
     }
-    json_member_string_opt(&j, "detail", result->detail);
+    audit_put_text(&j, "detail", str_from(result->detail));
     if (result->facts) {
         json_member_int(&j, "oomKills", result->facts->oom_kills);
         json_member_int(&j, "pidsDenied", result->facts->pids_denied);

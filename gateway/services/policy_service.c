@@ -13,14 +13,9 @@
 #include "gateway/gateway.h"
 #include "gateway/identity/authenticate.h"
 #include "gateway/rpc/codec.h"
+#include "gateway/services/change_outcome.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/resource.h"
-#include "policy/base/json_out.h"
-
-enum {
-    OUTCOME_MAX_BYTES = 96 << 10,
-    OUTCOME_DIFF_MAX_BYTES = 32 << 10, /* of a diff that goes into the audit log */
-};
 
 /* Only an administrator is told which policies exist. */
 static int find_policy(struct request *r, const char *uid, const char *name, struct error *err)
@@ -50,28 +45,6 @@ int policy_delete_resolve(struct request *r, struct error *err)
 int policy_update_resolve(struct request *r, struct error *err)
 {
     return find_policy(r, resource_uid(r->message), resource_name(r->message), err);
-}
-
-/* What the audit log keeps of a change. */
-static void set_outcome(struct request *r, struct str diff)
-{
-    struct buf out;
-    buf_init(&out, OUTCOME_MAX_BYTES);
-    struct json_out j = json_out_to(&out);
-    json_begin_object(&j);
-    json_key(&j, "policySetVersion");
-    json_uint(&j, policy_store_version(r->gateway->policies));
-    if (diff.len > 0) {
-        bool is_cut = diff.len > OUTCOME_DIFF_MAX_BYTES;
-        json_key(&j, "diff");
-        json_string(&j, str_make(diff.ptr, is_cut ? OUTCOME_DIFF_MAX_BYTES : diff.len));
-        json_member_bool(&j, "diffIsCut", is_cut);
-    }
-    json_end_object(&j);
-    if (!out.failed) {
-        request_set_outcome(r, buf_str(&out));
-    }
-    buf_free(&out);
 }
 
 /* One write of a policy or the ClusterConfig, as policy_store_change() runs it. */
@@ -120,7 +93,7 @@ static int commit_change(struct change *c, struct error *err)
                       c->r->method->schema->name, c->r->started_at_ns);
     int rc = policy_store_change(c->r->gateway->policies, &change, err);
     if (rc == 0) {
-        set_outcome(c->r, STR_NONE);
+        change_outcome_set_resource(c->r, c->stored, c->next ? c->result : NULL);
     }
     return rc;
 }
@@ -256,7 +229,7 @@ void policy_apply_handle(struct request *r)
             : apply_documents(r->gateway, str_from(q->documents), &options, &r->arena, &response,
                               &err);
     if (rc == 0 && !q->dry_run) {
-        set_outcome(r, str_from(response->diff));
+        change_outcome_set(r, str_from(response->diff));
     }
     answer(r, rc, response ? &response->base : NULL, &err);
 }
@@ -283,7 +256,7 @@ void policy_rollback_handle(struct request *r)
         rc = apply_documents(r->gateway, text, &options, &r->arena, &response, &err);
     }
     if (rc == 0 && !q->dry_run) {
-        set_outcome(r, str_from(response->diff));
+        change_outcome_set(r, str_from(response->diff));
     }
     answer(r, rc, response ? &response->base : NULL, &err);
 }

@@ -8,6 +8,7 @@
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
 #include "gateway/services/admin_target.h"
+#include "gateway/services/change_outcome.h"
 #include "gateway/services/identity_rules.h"
 #include "gateway/services/names.h"
 #include "gateway/services/resource_write.h"
@@ -55,6 +56,7 @@ void user_create_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, NULL, r->touched.target);
     request_reply(r, r->touched.target);
 }
 
@@ -243,6 +245,7 @@ void group_create_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, NULL, r->touched.target);
     request_reply(r, r->touched.target);
 }
 

@@ -1,0 +1,41 @@
+#include "gateway/services/change_outcome.h"
+
+#include "gateway/audit/audit_out.h"
+#include "gateway/authorize/policy_store.h"
+#include "gateway/authorize/resource_yaml.h"
+#include "gateway/gateway.h"
+
+enum {
+    OUTCOME_MAX_BYTES = 256 << 10, /* a diff of control characters is six times as long as JSON */
+    DIFF_MAX_BYTES = 4 << 20,
+};
+
+void change_outcome_set(struct request *r, struct str diff)
+{
+    struct buf out;
+    buf_init(&out, OUTCOME_MAX_BYTES);
+    struct json_out j = json_out_to(&out);
+    json_begin_object(&j);
+    json_key(&j, "policySetVersion");
+    json_uint(&j, policy_store_version(r->gateway->policies));
+    if (diff.len > 0) {
+        audit_put_long_text(&j, "diff", diff, CHANGE_DIFF_MAX_BYTES);
+        json_member_bool(&j, "diffIsCut", diff.len > CHANGE_DIFF_MAX_BYTES);
+    }
+    json_end_object(&j);
+    if (!out.failed) {
+        request_set_outcome(r, buf_str(&out));
+    }
+    buf_free(&out);
+}
+
+void change_outcome_set_resource(struct request *r, const ProtobufCMessage *before,
+                                 const ProtobufCMessage *after)
+{
+    struct buf diff;
+    struct error ignored; /* without a diff the record still names the resource and its version */
+    buf_init(&diff, DIFF_MAX_BYTES);
+    bool has_diff = resource_diff(before, after, &r->arena, &diff, &ignored) == 0 && !diff.failed;
+    change_outcome_set(r, has_diff ? buf_str(&diff) : STR_NONE);
+    buf_free(&diff);
+}
