@@ -39,9 +39,6 @@ static const struct {
     const char *remedy;
     uint32_t attackers;
 } layers[] = {
-#define USER SELF_TEST_USER
-#define ROOT SELF_TEST_ROOT
-#define BOTH (SELF_TEST_USER | SELF_TEST_ROOT)
 #define LAYER(name, title, attackers, remedy) {(title), (remedy), (attackers)},
 #include "executor/init/self_test.def"
 };
@@ -136,7 +133,7 @@ static int open_shared_memory(struct trial *t)
 {
     t->order.shm_id = shmget(IPC_PRIVATE, SHM_BYTES, IPC_CREAT | 0666);
     if (t->order.shm_id == -1) {
-        return -errno;
+        return errno == ENOSYS ? 0 : -errno; /* a kernel without it: nothing to reach */
     }
     t->shm = shmat(t->order.shm_id, NULL, 0);
     int saved = errno;
@@ -144,18 +141,19 @@ static int open_shared_memory(struct trial *t)
     return t->shm == (void *)-1 ? -saved : 0;
 }
 
-/* Without a name, in the state directory, which nobody but us can enter: what keeps the attacker
- * from writing to it is neither mode nor owner. */
+/* In the state directory, which nobody but us can enter: what keeps the attacker from writing to it
+ * is neither mode nor owner. Its name is gone at once. */
 static int open_host_file(struct trial *t)
 {
-    AUTO_FD int fd = open(t->ex->config->state_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (fd == -1 || fchmod(fd, 0666) == -1) {
-        return -errno;
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/self-test", t->ex->config->state_dir);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        return -ENAMETOOLONG;
     }
-    t->host_file = open(path, O_RDONLY | O_CLOEXEC);
-    return t->host_file == -1 ? -errno : 0;
+    t->host_file = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int r = t->host_file == -1 || fchmod(t->host_file, 0666) == -1 ? -errno : 0;
+    (void)unlink(path);
+    return r;
 }
 
 static int read_namespaces(struct trial *t)
@@ -242,7 +240,8 @@ static int fill_image(int dir, const char *launcher)
     return copy_program(launcher, root);
 }
 
-static struct image_id storage_image_id(void)
+/* The same for storages. */
+static struct image_id own_image(void)
 {
     struct image_id id;
     memcpy(id.bytes, image_id.bytes, sizeof id.bytes);
@@ -251,7 +250,7 @@ static struct image_id storage_image_id(void)
 
 static void remove_image(struct executor *ex)
 {
-    const struct image_id id = storage_image_id();
+    const struct image_id id = own_image();
     struct error err;
     if (storage_image_exists(ex->storages, &id)) {
         (void)storage_image_delete(ex->storages, &id, &err);
@@ -262,7 +261,7 @@ static void remove_image(struct executor *ex)
 /* As a build's image is made: a storage that is committed. */
 static int make_image(struct executor *ex, struct error *err)
 {
-    const struct image_id id = storage_image_id();
+    const struct image_id id = own_image();
     struct storage_request request = {
         .disk_bytes = DISK_BYTES, .is_build = true, .is_ephemeral = true};
     struct storage *storage = NULL;

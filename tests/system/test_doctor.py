@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 
 from daemons import Daemons
 from harness import eventually, main, test
@@ -71,6 +73,26 @@ def without_rights_it_tells_what_anybody_can_read(platform):
     lines = done.stdout.splitlines()
     assert any(line.startswith("ok       kernel ") for line in lines), lines
     assert lines[-1].startswith("note     trial start") and "only root" in lines[-1], lines
+
+
+@test
+def an_executor_of_another_build_and_none_at_all_are_told(platform):
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(os.path.join(platform.bin, "cordium"), folder)
+
+        def told():
+            done = subprocess.run([folder + "/cordium", "doctor", "-o", "json"], env=platform.cli_env(),
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            return [f for f in json.loads(done.stdout)["findings"] if f["subject"] == "host"]
+
+        if not any(os.path.exists(path + "/cordium-executor")
+                   for path in ("/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin")):
+            assert [f["state"] for f in told()] == ["note"], told()
+        for output in ("old words", '{"findings": {}}', '{"findings": [{"state": "ok", "subject": 3}]}', ""):
+            with open(folder + "/cordium-executor", "w") as file:
+                file.write(f"#!/bin/sh\nprintf '%s' '{output}'\n")
+            os.chmod(folder + "/cordium-executor", 0o755)
+            assert [f["state"] for f in told()] == ["problem"] and "one build" in told()[0]["text"], (output, told())
 
 
 @test
