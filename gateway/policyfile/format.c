@@ -5,19 +5,22 @@
 
 enum { DOCUMENTS_MAX = 10000, KNOWN_LAST = 1000 };
 
-/* Lines of the file that are comments or blank, and not inside of a scalar. */
+/* A line of the file, as far as comments go. */
 struct source_line {
-    struct str text;
-    bool is_comment;
+    struct str text;   /* without indentation */
+    struct str behind; /* the comment behind something else; empty: none */
+    bool is_comment;   /* it is nothing else */
     bool is_blank;
     bool is_inside; /* of a scalar of several lines */
-    bool is_used;
+    bool is_used;   /* as a comment or blank line */
+    bool is_behind_used;
 };
 
 struct formatter {
     struct str file;
     struct text_lines places;
     struct source_line *lines; /* by number from 1 */
+    uint8_t *is_scalar_byte;   /* of each byte of the file: keys and values */
     size_t line_count;
     size_t next_line; /* the first that may hold comments for what comes */
     struct buf *out;
@@ -57,7 +60,8 @@ static bool split_lines(struct formatter *f)
         count += f->file.ptr[i] == '\n';
     }
     f->lines = arena_calloc(f->arena, count + 1, sizeof *f->lines);
-    if (!f->lines || !text_lines_find(&f->places, f->file, f->arena)) {
+    f->is_scalar_byte = arena_zalloc(f->arena, f->file.len + 1);
+    if (!f->lines || !f->is_scalar_byte || !text_lines_find(&f->places, f->file, f->arena)) {
         return false;
     }
     size_t at = 0;
@@ -85,69 +89,76 @@ static bool is_scalar(const struct tree_node *n)
     return n->type != TREE_MAP && n->type != TREE_LIST;
 }
 
-/* Marks the lines that belong to scalars of several lines. */
-static void mark_inside(struct formatter *f, const struct tree_node *n)
+/* Marks what the characters of a key or value take in the file. */
+static void mark_bytes(struct formatter *f, size_t begin, size_t end)
 {
+    for (size_t i = begin; i < end && i < f->file.len; i++) {
+        f->is_scalar_byte[i] = 1;
+    }
+}
+
+/* Where a key that begins at `at` ends: behind its quotes, if it has some. */
+static size_t key_end(const struct formatter *f, size_t at, size_t len)
+{
+    char quote = at < f->file.len ? f->file.ptr[at] : '\0';
+    if (quote != '"' && quote != '\'') {
+        return at + len;
+    }
+    size_t i = at + 1;
+    while (i < f->file.len && (f->file.ptr[i] != quote || f->file.ptr[i - 1] == '\\')) {
+        i++;
+    }
+    return i + 1;
+}
+
+/* Marks the bytes of scalars, and the lines that belong to those of several lines. */
+static void mark_scalars(struct formatter *f, const struct tree_node *n)
+{
+    if (n->key.len > 0) {
+        size_t begin = text_place_at(&f->places, n->key_line, n->key_column).offset;
+        mark_bytes(f, begin, key_end(f, begin, n->key.len));
+    }
     if (is_scalar(n)) {
-        uint32_t last = yaml_place_of(&f->places, n, n->text.len).line;
-        bool is_block = n->text.len > 0 && n->text.ptr[n->text.len - 1] == '\n' && !n->is_plain;
-        last -= is_block && last > n->line ? 1 : 0;
+        size_t begin = text_place_at(&f->places, n->line, n->column).offset;
+        struct text_place end = yaml_place_of(&f->places, n, n->text.len);
+        bool is_block = !n->is_plain && begin < f->file.len && strchr("|>", f->file.ptr[begin]);
+        uint32_t last = end.line;
+        last -=
+            is_block && last > n->line && n->text.len > 0 && n->text.ptr[n->text.len - 1] == '\n'
+                ? 1
+                : 0;
         for (uint32_t i = n->line + 1; i <= last && i <= f->line_count; i++) {
             f->lines[i].is_inside = true;
+        }
+        if (is_block) {
+            size_t below = text_place_at(&f->places, n->line + 1, 1).offset;
+            struct str line = text_line_at(f->file, text_place_at(&f->places, last, 1).offset);
+            mark_bytes(f, below, (size_t)(line.ptr - f->file.ptr) + line.len);
+        } else {
+            mark_bytes(f, begin, end.offset);
         }
         return;
     }
     for (const struct tree_node *c = n->first; c; c = c->next) {
-        mark_inside(f, c);
+        mark_scalars(f, c);
     }
 }
 
-static int refuse_trailing(struct formatter *f, uint32_t line)
+/* Finds comments behind something: '#' after a blank, in no scalar. Lines inside of blocks have
+ * none. */
+static void find_behind(struct formatter *f)
 {
-    return error_set_at(f->err, STATUS_INVALID_ARGUMENT, line, 1,
-                        "a comment behind a value cannot be kept in its place; put it on a line of "
-                        "its own, above");
-}
-
-/* Is there a comment behind what ends at `at` on its line? */
-static bool has_comment_behind(const struct formatter *f, size_t at)
-{
-    size_t i = at;
-    while (i < f->file.len && f->file.ptr[i] != '\n' && strchr(" \t,]}\"'", f->file.ptr[i])) {
-        i++;
-    }
-    return i > at && i < f->file.len && f->file.ptr[i] == '#' &&
-           (f->file.ptr[i - 1] == ' ' || f->file.ptr[i - 1] == '\t');
-}
-
-static int find_trailing(struct formatter *f, const struct tree_node *n)
-{
-    if (n->key.len > 0) {
-        size_t end = text_place_at(&f->places, n->key_line, n->key_column).offset + n->key.len;
-        while (end < f->file.len && strchr("\"':", f->file.ptr[end])) {
-            end++;
-        }
-        if (has_comment_behind(f, end)) {
-            return refuse_trailing(f, n->key_line);
+    for (size_t i = 1; i <= f->line_count; i++) {
+        struct source_line *l = &f->lines[i];
+        size_t begin = (size_t)(l->text.ptr - f->file.ptr);
+        for (size_t k = 1; !l->is_comment && k < l->text.len; k++) {
+            bool is_blank_before = l->text.ptr[k - 1] == ' ' || l->text.ptr[k - 1] == '\t';
+            if (l->text.ptr[k] == '#' && is_blank_before && !f->is_scalar_byte[begin + k]) {
+                l->behind = str_make(l->text.ptr + k, l->text.len - k);
+                break;
+            }
         }
     }
-    if (is_scalar(n)) {
-        struct text_place end = yaml_place_of(&f->places, n, n->text.len);
-        struct text_place start = text_place_at(&f->places, n->line, n->column);
-        bool is_block =
-            start.offset < f->file.len && !n->is_plain && strchr("|>", f->file.ptr[start.offset]);
-        if (has_comment_behind(f, is_block ? start.offset + 1 : end.offset)) {
-            return refuse_trailing(f, n->line);
-        }
-        return 0;
-    }
-    for (const struct tree_node *c = n->first; c; c = c->next) {
-        int rc = find_trailing(f, c);
-        if (rc) {
-            return rc;
-        }
-    }
-    return 0;
 }
 
 static void indent(struct formatter *f, unsigned depth)
@@ -157,7 +168,19 @@ static void indent(struct formatter *f, unsigned depth)
     }
 }
 
-/* The comments right above a line, and whether a blank line stands above them. */
+static void put_comment(struct formatter *f, struct str text, unsigned depth)
+{
+    while (text.len > 0 && strchr(" \t\r", text.ptr[text.len - 1])) {
+        text.len--;
+    }
+    f->is_first = false;
+    indent(f, depth);
+    buf_add_str(f->out, text);
+    buf_add_u8(f->out, '\n');
+}
+
+/* The comments right above a line and behind what is on it, and whether a blank line stands above
+ * them. */
 static void put_comments(struct formatter *f, uint32_t line, unsigned depth)
 {
     uint32_t first = line;
@@ -177,13 +200,15 @@ static void put_comments(struct formatter *f, uint32_t line, unsigned depth)
             buf_add_u8(f->out, '\n');
         }
         wants_blank = false;
-        f->is_first = false;
-        indent(f, depth);
-        buf_add_str(f->out, l->text);
-        buf_add_u8(f->out, '\n');
+        put_comment(f, l->text, depth);
     }
     if (wants_blank) {
         buf_add_u8(f->out, '\n');
+    }
+    struct source_line *own = line <= f->line_count ? &f->lines[line] : NULL;
+    if (own && own->behind.len > 0 && !own->is_behind_used) {
+        own->is_behind_used = true;
+        put_comment(f, own->behind, depth);
     }
 }
 
@@ -294,10 +319,23 @@ static void put_scalar(struct formatter *f, const struct tree_node *n, unsigned 
 static int put_members(struct formatter *f, const struct tree_node *map, unsigned depth,
                        bool on_item_line);
 
+/* The member of a map that is written first. */
+static const struct tree_node *first_member(const struct tree_node *map)
+{
+    const struct tree_node *first = map->first;
+    for (const struct tree_node *n = first; n && !holds_data(map->key); n = n->next) {
+        first = rank_of(n->key) < rank_of(first->key) ? n : first;
+    }
+    return first;
+}
+
 static int put_list(struct formatter *f, const struct tree_node *list, unsigned depth)
 {
     for (const struct tree_node *n = list->first; n; n = n->next) {
         put_comments(f, n->line, depth);
+        if (n->type == TREE_MAP && n->first) {
+            put_comments(f, first_member(n)->key_line, depth); /* it has no line of its own */
+        }
         indent(f, depth);
         buf_add_u8(f->out, '-');
         int rc = 0;
@@ -418,7 +456,10 @@ static int verify(struct formatter *f, const struct tree_node *const *trees, siz
     size_t again_count;
     int rc = read_all(buf_str(f->out), f->arena, &again, &again_count, f->err);
     for (size_t i = 1; rc == 0 && i <= f->line_count; i++) {
-        if (f->lines[i].is_comment && !f->lines[i].is_inside && !f->lines[i].is_used) {
+        const struct source_line *l = &f->lines[i];
+        bool is_lost = (l->is_comment && !l->is_inside && !l->is_used) ||
+                       (l->behind.len > 0 && !l->is_behind_used);
+        if (is_lost) {
             return error_set_at(f->err, STATUS_INVALID_ARGUMENT, (uint32_t)i, 1,
                                 "this comment cannot be kept in its place; move it above a member");
         }
@@ -443,14 +484,16 @@ int policy_format(struct str text, struct arena *arena, struct buf *out, struct 
         rc = error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
     }
     for (size_t i = 0; rc == 0 && i < count; i++) {
-        mark_inside(&f, trees[i]);
+        mark_scalars(&f, trees[i]);
+    }
+    if (rc == 0) {
+        find_behind(&f);
     }
     for (size_t i = 0; rc == 0 && i < count; i++) {
         if (trees[i]->type != TREE_MAP) {
             rc = error_set_at(err, STATUS_INVALID_ARGUMENT, trees[i]->line, trees[i]->column,
                               "a document must be a map");
         }
-        rc = rc ? rc : find_trailing(&f, trees[i]);
         if (rc == 0 && i > 0) {
             buf_add_cstr(out, "---\n");
         }

@@ -11,9 +11,9 @@
  * Formatting twice changes nothing more, and the result reads back to the same documents: that is
  * checked each time.
  *
- * Comments on lines of their own are kept, before what they stood before, and so is one blank line.
- * A comment behind a value is refused (INVALID_ARGUMENT, with its line): its place could change
- * what it is about. */
+ * Comments are kept: those on lines of their own before what they stood before, with one blank
+ * line, and those behind something on a line of their own above it. One that stands where nothing
+ * follows, or behind "---", is refused (INVALID_ARGUMENT, with its line) rather than lost. */
 int policy_format(struct str text, struct arena *arena, struct buf *out, struct error *err);
 
 #endif
