@@ -249,7 +249,7 @@ const struct command policy_commands[] = {
      "FILE|FOLDER...", check_options, 0, 1, ARGUMENTS_LIST_MAX, run_check},
     {"policy fmt",
      "Bring policy files into their canonical form, in place.\v"
-     "Comments on lines of their own are kept; a comment behind a value is refused. Exit codes: 0 "
+     "Comments are kept; those behind a value move to a line above it. Exit codes: 0 "
      "done, 1 a file was refused or, with --dry-run, would change, 64 usage.",
      "FILE|FOLDER|-...", fmt_options, 0, 1, ARGUMENTS_LIST_MAX, run_fmt},
     {0},
