@@ -19,26 +19,49 @@ static bool is_yaml(const char *name)
     return str_ends_with(s, STR(".yaml")) || str_ends_with(s, STR(".yml"));
 }
 
-static int add_files(FTS *walk, struct buf *all, struct arena *arena, struct error *err)
+/* The next YAML file of a walk, also through a link: 1, 0 at the end, or a negative status. */
+static int next_file(FTS *walk, struct arena *arena, const char **ret_path, struct str *ret,
+                     struct error *err)
 {
     FTSENT *e;
     while ((e = fts_read(walk))) {
-        struct str text;
         if (e->fts_info == FTS_ERR || e->fts_info == FTS_DNR) {
             return error_set_errno(err, STATUS_INVALID_ARGUMENT, e->fts_errno, "cannot read '%s'",
                                    e->fts_path);
         }
-        if (e->fts_info != FTS_F || !is_yaml(e->fts_name)) {
-            continue;
+        bool is_file = e->fts_info == FTS_F || e->fts_info == FTS_SL;
+        if (is_file && is_yaml(e->fts_name)) {
+            *ret_path = arena_strdup(arena, e->fts_path);
+            if (!*ret_path) {
+                return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+            }
+            int rc = local_file_read(e->fts_accpath, arena, ret, err);
+            return rc ? rc : 1;
         }
-        if (local_file_read(e->fts_accpath, arena, &text, err) < 0) {
-            return -err->status;
-        }
-        buf_printf(all, "---\n# %s\n", e->fts_path);
-        buf_add_str(all, text);
-        buf_add_u8(all, '\n');
     }
     return 0;
+}
+
+/* A folder without policies is a mistake in its name more often than not. */
+static int fail_empty(const char *path, struct error *err)
+{
+    return error_set(err, STATUS_NOT_FOUND, "no file below '%s' ends in .yaml or .yml", path);
+}
+
+static int add_files(FTS *walk, const char *folder, struct buf *all, struct arena *arena,
+                     struct error *err)
+{
+    const char *path;
+    struct str text;
+    size_t count = 0;
+    int rc;
+    while ((rc = next_file(walk, arena, &path, &text, err)) == 1) {
+        buf_printf(all, "---\n# %s\n", path);
+        buf_add_str(all, text);
+        buf_add_u8(all, '\n');
+        count++;
+    }
+    return rc == 0 && count == 0 ? fail_empty(folder, err) : rc;
 }
 
 static int read_folder(const char *path, struct arena *arena, struct str *ret, struct error *err)
@@ -50,7 +73,7 @@ static int read_folder(const char *path, struct arena *arena, struct str *ret, s
     }
     struct buf all;
     buf_init(&all, LOCAL_FILE_MAX_BYTES);
-    int status = add_files(walk, &all, arena, err);
+    int status = add_files(walk, path, &all, arena, err);
     (void)fts_close(walk);
     if (status == 0 && all.failed) {
         status = error_set(err, STATUS_INVALID_ARGUMENT, "'%s': more than %d bytes of YAML", path,
@@ -74,28 +97,6 @@ int yaml_folder_read(const char *path, struct arena *arena, struct str *ret, str
     return local_file_read(path, arena, ret, err);
 }
 
-/* The next YAML file of a walk: 1, 0 at the end, or a negative status. */
-static int next_file(FTS *walk, struct arena *arena, const char **ret_path, struct str *ret,
-                     struct error *err)
-{
-    FTSENT *e;
-    while ((e = fts_read(walk))) {
-        if (e->fts_info == FTS_ERR || e->fts_info == FTS_DNR) {
-            return error_set_errno(err, STATUS_INVALID_ARGUMENT, e->fts_errno, "cannot read '%s'",
-                                   e->fts_path);
-        }
-        if (e->fts_info == FTS_F && is_yaml(e->fts_name)) {
-            *ret_path = arena_strdup(arena, e->fts_path);
-            if (!*ret_path) {
-                return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-            }
-            int rc = local_file_read(e->fts_accpath, arena, ret, err);
-            return rc ? rc : 1;
-        }
-    }
-    return 0;
-}
-
 int yaml_folder_visit(const char *path,
                       int (*visit)(void *arg, const char *path, struct str text, struct error *err),
                       void *arg, struct arena *arena, struct error *err)
@@ -112,13 +113,15 @@ int yaml_folder_visit(const char *path,
         return error_set_errno(err, STATUS_INVALID_ARGUMENT, errno, "cannot open '%s'", path);
     }
     const char *file = path;
+    size_t count = 0;
     int rc;
     while ((rc = next_file(walk, arena, &file, &text, err)) == 1) {
+        count++;
         rc = visit(arg, file, text, err);
         if (rc) {
             break;
         }
     }
     (void)fts_close(walk);
-    return rc;
+    return rc == 0 && count == 0 ? fail_empty(path, err) : rc;
 }

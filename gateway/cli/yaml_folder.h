@@ -6,7 +6,8 @@
 #include "policy/base/str.h"
 
 /* The text of a YAML file, of standard input ("-"), or of every .yaml and .yml file below a folder
- * in order of their names, joined as documents of one stream. */
+ * in order of their names, joined as documents of one stream. Links to files are followed, links to
+ * folders are not. A folder without such files is an error. */
 int yaml_folder_read(const char *path, struct arena *arena, struct str *ret, struct error *err);
 
 /* Each file of a folder by itself, or the one file ("-": standard input). `path` and `text` live in

@@ -179,12 +179,12 @@ static void print_caret(const struct diagnostic *item, struct buf *out)
 
 static void print_text(const struct diagnostic *item, struct buf *out)
 {
-    buf_add_cstr(out, item->file[0] ? item->file : "-");
+    add_visible(out, str_from(item->file[0] ? item->file : "-"));
     if (item->line) {
         buf_printf(out, ":%u:%u", item->line, item->column);
     }
     buf_printf(out, ": %s: ", policy_severity_name(item->severity));
-    add_visible(out, str_from(item->text));
+    add_visible(out, str_make(item->text, strcspn(item->text, "\n")));
     if (item->remedy[0]) {
         buf_add_cstr(out, "; ");
         add_visible(out, str_from(item->remedy));

@@ -53,6 +53,25 @@ def files_are_checked_without_a_server(platform):
 
 
 @test
+def a_folder_without_policies_is_no_good_folder(platform):
+    with tempfile.TemporaryDirectory() as folder:
+        for words in (["policy", "check"], ["policy", "fmt"], ["apply"]):
+            done = platform.cli(*words, folder)
+            assert done.returncode == 1, (words, done)
+            assert "ends in .yaml" in done.stdout + done.stderr, (words, done)
+        name = os.path.join(folder, "a\x1b[31m.yaml")
+        with open(os.path.join(folder, "real.txt"), "w") as file:
+            file.write(NO_LISTS.replace("ctx.user", "ctx.usr"))
+        os.symlink("real.txt", name)  # as Kubernetes mounts them
+        done = platform.cli("policy", "check", folder)
+        assert done.returncode == 1 and "ctx.usr does not exist" in done.stdout, done
+        assert "\x1b" not in done.stdout, done.stdout
+        os.symlink("nowhere", os.path.join(folder, "b.yaml"))
+        done = platform.cli("policy", "check", folder)
+        assert done.returncode == 1 and "b.yaml" in done.stdout and "No such file" in done.stdout, done
+
+
+@test
 def findings_come_as_json_and_sarif(platform):
     bad = NO_LISTS.replace("ListTemplate\" &&", "ListTemplate\" && !has(ctx.run.x) &&")
     done = platform.cli("policy", "check", "-o", "sarif", "-", stdin=bad)
