@@ -30,7 +30,8 @@ static bool is_prefix_of_either(struct str a, struct str b)
 /* What a crash leaves is the beginning of a line of ours, or zeroes where its pages never came. */
 static bool may_be_torn(struct str text)
 {
-    return text.len == 0 || text.ptr[0] == '\0' || is_prefix_of_either(text, STR("{\"sequence\":"));
+    return is_prefix_of_either(str_make(text.ptr, strnlen(text.ptr, text.len)),
+                               STR("{\"sequence\":"));
 }
 
 static void meet_anchor(struct recovery *r)

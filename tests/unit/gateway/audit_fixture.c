@@ -36,9 +36,10 @@ static int sync_anchor(void *arg, struct error *err)
     return 0;
 }
 
-void audit_begin(struct audit_fixture *f)
+static void begin_in(struct audit_fixture *f, const char *place)
 {
-    *f = (struct audit_fixture){.folder = "/tmp/cordium-audit-XXXXXX", .last_status = 1};
+    *f = (struct audit_fixture){.last_status = 1};
+    (void)snprintf(f->folder, sizeof f->folder, "%s/cordium-audit-XXXXXX", place);
     ck_assert_ptr_nonnull(mkdtemp(f->folder));
     (void)snprintf(f->dir, sizeof f->dir, "%s/log", f->folder);
     (void)snprintf(f->path, sizeof f->path, "%s/audit.jsonl", f->dir);
@@ -55,6 +56,16 @@ void audit_begin(struct audit_fixture *f)
                                             .sync_anchor = sync_anchor,
                                             .wall_ns = clock_of,
                                             .arg = f};
+}
+
+void audit_begin(struct audit_fixture *f)
+{
+    begin_in(f, "/tmp");
+}
+
+void audit_begin_in_memory(struct audit_fixture *f)
+{
+    begin_in(f, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 }
 
 int audit_try_open(struct audit_fixture *f)
@@ -88,11 +99,12 @@ void audit_close(struct audit_fixture *f)
 
 void audit_end(struct audit_fixture *f)
 {
-    int dir_fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *name = strrchr(f->folder, '/');
     audit_close(f);
     ck_assert_int_eq(uv_loop_close(&f->loop), 0);
-    ck_assert_int_eq(fd_remove_tree(dir_fd, f->folder + sizeof "/tmp/" - 1), 0);
-    (void)close(dir_fd);
+    *name = '\0';
+    AUTO_FD int dir_fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_eq(fd_remove_tree(dir_fd, name + 1), 0);
     arena_free(&f->arena);
 }
 
