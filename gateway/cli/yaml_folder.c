@@ -19,6 +19,13 @@ static bool is_yaml(const char *name)
     return str_ends_with(s, STR(".yaml")) || str_ends_with(s, STR(".yml"));
 }
 
+/* A link to a file, or to nothing: then reading it tells so. */
+static bool leads_to_file(const FTSENT *e)
+{
+    struct stat st;
+    return e->fts_info == FTS_SL && (stat(e->fts_accpath, &st) != 0 || S_ISREG(st.st_mode));
+}
+
 /* The next YAML file of a walk, also through a link: 1, 0 at the end, or a negative status. */
 static int next_file(FTS *walk, struct arena *arena, const char **ret_path, struct str *ret,
                      struct error *err)
@@ -29,8 +36,7 @@ static int next_file(FTS *walk, struct arena *arena, const char **ret_path, stru
             return error_set_errno(err, STATUS_INVALID_ARGUMENT, e->fts_errno, "cannot read '%s'",
                                    e->fts_path);
         }
-        bool is_file = e->fts_info == FTS_F || e->fts_info == FTS_SL;
-        if (is_file && is_yaml(e->fts_name)) {
+        if (is_yaml(e->fts_name) && (e->fts_info == FTS_F || leads_to_file(e))) {
             *ret_path = arena_strdup(arena, e->fts_path);
             if (!*ret_path) {
                 return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
