@@ -158,7 +158,7 @@ START_TEST(inodes_are_limited_or_refused)
     }
     world_create(world, &spec);
     world_run_script(world, &spec,
-                     "cd /workspace; i=0; while [ $i -lt 200 ] && : 2>/dev/null >f$i; do "
+                     "cd /workspace; i=0; while [ $i -lt 200 ] && true 2>/dev/null >f$i; do "
                      "i=$((i+1)); done; [ $i -gt 80 ] && [ $i -lt 100 ] && echo held || echo $i",
                      1000, text, sizeof text);
     ck_assert_str_eq(text, "held\n");
