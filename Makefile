@@ -100,6 +100,7 @@ help:
 	@echo "make demo-down     stop it and remove what it made"
 	@echo "make check         every test (as root); make check-unit: those that need no root"
 	@echo "make check-vm      the executor's tests on Debian's kernels under QEMU: cgroup v2, project quota"
+	@echo "make attack        the known ways out of sandboxes, tried on a platform of its own (as root)"
 	@echo "make cases CASES=FOLDER   every program of a folder through the product, by its header (as root)"
 	@echo "make bench-quick   where the time of one sandbox goes, beside bubblewrap"
 	@echo "make BUILD=debug|asan|ubsan|fuzz ...   other variants, under build/<variant>"

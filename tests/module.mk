@@ -16,6 +16,7 @@ include tests/data.mk
 include tests/bench.mk
 include tests/cases.mk
 include tests/bench/policy/module.mk
+include tests/attack/module.mk
 
 # A runner is made of test_*.c, each of which defines `Suite *suite_<file name without test_>(void)`.
 define UNIT_RULES
@@ -65,6 +66,7 @@ check-all: $(OUT)/tests/tools/probe
 		"vm=$(MAKE) --no-print-directory check-vm" \
 		"system=tests/system/run.sh" \
 		"faults=tests/system/run.sh faults" \
+		"attack=$(MAKE) --no-print-directory attack" \
 		"system-asan=$(MAKE) --no-print-directory -j2 BUILD=asan all && BUILD=asan tests/system/run.sh exec errors policy cli" \
 		"seed=tests/system/seed.sh"
 .PHONY: check-all

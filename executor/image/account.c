@@ -121,6 +121,11 @@ static int read_table(int root_fd, const char *path, struct arena *arena, struct
 {
     *ret = STR_NONE;
     int r = rootfs_read_file(root_fd, path, arena, ret);
+    if (r == -EINVAL) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "the image's %s is not a regular file; make it one in the Dockerfile",
+                         path);
+    }
     if (r < 0 && r != -ENOENT) {
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, -r, "read the image's %s", path);
     }

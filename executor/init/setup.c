@@ -185,9 +185,9 @@ static int mount_storage(struct setup *s)
 /* Files that say something about the host or what others do on it, or that a kernel bug would make
  * worth having. What only root may read (kmsg, kcore, timer_list) or write (/proc/sys,
  * sysrq-trigger) is refused by ownership alone: no uid in here is the host's root. */
-static const char *const masked_files[] = {"proc/kallsyms", "proc/keys",    "proc/config.gz",
-                                           "proc/cmdline",  "proc/modules", "proc/interrupts",
-                                           "proc/diskstats"};
+static const char *const masked_files[] = {"proc/kallsyms", "proc/keys",     "proc/config.gz",
+                                           "proc/cmdline",  "proc/modules",  "proc/interrupts",
+                                           "proc/locks",    "proc/diskstats"};
 static const char *const masked_directories[] = {"proc/acpi", "proc/scsi", "proc/bus", "proc/fs",
                                                  "proc/irq"};
 

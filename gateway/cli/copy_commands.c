@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@
 #include "executor/proc/fd.h"
 #include "gateway/cli/exec_stream.h"
 #include "gateway/cli/local_file.h"
+#include "gateway/cli/local_tree.h"
 
 extern char **environ;
 
@@ -167,8 +169,12 @@ static int download_file(struct cli *cli, const struct place *from, const char *
                                partial);
     }
     const char *words[] = {from->path};
-    int status =
-        download(cli, from, cli_printf(cli, "cat < %s", exec_quote_words(cli, words, 1)), fd, err);
+    const char *path = exec_quote_words(cli, words, 1);
+    /* Reading a pipe or a device would not come to an end. */
+    const char *command = cli_printf(
+        cli, "if [ -f %s ]; then exec cat < %s; fi; echo %s: not a regular file >&2; exit 1", path,
+        path, path);
+    int status = download(cli, from, command, fd, err);
     if (status == 0 && rename(partial, target) == -1) {
         status =
             error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot write '%s'", target);
@@ -179,20 +185,17 @@ static int download_file(struct cli *cli, const struct place *from, const char *
     return status;
 }
 
-static int download_folder(struct cli *cli, const struct place *from, const char *to,
-                           struct error *err)
+/* Unpacks what the workspace's tar sends, below the folder `into`. */
+static int receive_folder(struct cli *cli, const struct place *from, const char *into,
+                          struct error *err)
 {
     int ends[2];
     pid_t tar = -1;
-    if (mkdir(to, 0777) == -1 && errno != EEXIST) {
-        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot make '%s'", to);
-    }
     if (pipe2(ends, O_CLOEXEC) == -1) {
         return error_set_errno(err, STATUS_RESOURCE_EXHAUSTED, errno, "pipe");
     }
-    /* The archive comes from hostile code: tar keeps members below the folder, and owners and
-     * special files out. */
-    const char *argv[] = {"tar", "-C", to,  "--no-same-owner", "--no-same-permissions",
+    /* The archive comes from hostile code: tar keeps members below the folder, and owners out. */
+    const char *argv[] = {"tar", "-C", into, "--no-same-owner", "--no-same-permissions",
                           "-xf", "-",  NULL};
     int status = spawn_tar(argv, ends[0], STDIN_FILENO, &tar, err);
     fd_close(&ends[0]);
@@ -210,6 +213,34 @@ static int download_folder(struct cli *cli, const struct place *from, const char
             *err = tar_error;
             status = tar_status;
         }
+    }
+    return status;
+}
+
+/* tar follows links that are there before it starts, and an earlier copy may have left some. So it
+ * unpacks into a fresh folder, which is merged into the other without following any. */
+static int download_folder(struct cli *cli, const struct place *from, const char *to,
+                           struct error *err)
+{
+    if (mkdir(to, 0777) == -1 && errno != EEXIST) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot make '%s'", to);
+    }
+    char *fresh = cli_printf(cli, "%s/.cordium-cp-XXXXXX", to);
+    AUTO_FD int to_fd = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (to_fd == -1 || !fresh || !mkdtemp(fresh)) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot write into '%s'",
+                               to);
+    }
+    const char *name = base_name(fresh);
+    AUTO_FD int from_fd = openat(to_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int status = from_fd == -1 ? error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
+                                                 "cannot open '%s'", fresh)
+                               : receive_folder(cli, from, fresh, err);
+    status = status < 0 ? status : local_tree_merge(from_fd, to_fd, to, err);
+    int removed = fd_remove_tree(to_fd, name);
+    if (status == 0 && removed < 0) {
+        status =
+            error_set_errno(err, STATUS_FAILED_PRECONDITION, -removed, "cannot remove '%s'", fresh);
     }
     return status;
 }
