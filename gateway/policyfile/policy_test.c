@@ -180,12 +180,44 @@ static int read_case(struct policy_test *t, const struct tree_node *test, struct
     c->node = test;
     c->name = rc ? "" : name->text.ptr;
     c->expect = tree_member(test, "expect");
-    c->is_strict = strict && str_is(strict->text, "true");
+    if (rc == 0 && strict && strict->type != TREE_BOOL) {
+        rc = fail_at(strict, err, "strict: must be true or false");
+    }
+    c->is_strict = strict && tree_is_true(strict);
     c->now_ns = NOW_DEFAULT_NS;
     rc = rc || !now ? rc : read_now(now, &c->now_ns, err);
     rc = rc || !c->expect ? rc : check_expect(c->expect, err);
     rc = rc ? rc : attached ? read_attached(t, attached, c, err) : attach_all(t, c, err);
     return rc ? rc : read_ctx(t, test, c, err);
+}
+
+static int compare_names(const void *x, const void *y)
+{
+    const struct test_case *a = *(const struct test_case *const *)x;
+    const struct test_case *b = *(const struct test_case *const *)y;
+    int by_name = strcmp(a->name, b->name);
+    return by_name ? by_name : a < b ? -1 : a > b;
+}
+
+/* A name says which test is meant, in reports and for `policy explain --test`. */
+static int check_names(const struct policy_test *t, struct error *err)
+{
+    const struct test_case **sorted = arena_calloc(t->arena, t->case_count, sizeof(void *));
+    if (!sorted) {
+        return no_memory(err);
+    }
+    for (size_t i = 0; i < t->case_count; i++) {
+        sorted[i] = &t->cases[i];
+    }
+    qsort(sorted, t->case_count, sizeof(void *), compare_names);
+    for (size_t i = 1; i < t->case_count; i++) {
+        if (cstr_eq(sorted[i - 1]->name, sorted[i]->name)) {
+            return error_set_at(err, STATUS_INVALID_ARGUMENT, sorted[i]->node->line,
+                                sorted[i]->node->column, "the test on line %u has this name too",
+                                sorted[i - 1]->node->line);
+        }
+    }
+    return 0;
 }
 
 static int compare_ranges(const void *x, const void *y)
@@ -255,7 +287,7 @@ int policy_test_open(struct policy_test *t, struct policy_files *files, const ch
     for (const struct tree_node *n = tests->first; rc == 0 && n; n = n->next) {
         rc = read_case(t, n, &t->cases[t->case_count++], err);
     }
-    return rc;
+    return rc ? rc : check_names(t, err);
 }
 
 void policy_test_close(struct policy_test *t)
@@ -369,7 +401,7 @@ static const char *compare(struct policy_test *t, const struct test_case *c)
     const struct tree_node *e = c->expect;
     const struct policy_decision *d = &c->decision;
     if (!e) {
-        return NULL;
+        return "nothing is expected, so that this test cannot fail; write expect: ALLOW or DENY";
     }
     const struct tree_node *decision = e->type == TREE_MAP ? tree_member(e, "decision") : e;
     bool is_right =

@@ -17,14 +17,14 @@
  *     tests:
  *       - name: root is refused
  *         ctx: {…}                    # laid on it; null takes a member away
- *         expect: DENY                # or {decision, policy, rule, reason}
+ *         expect: DENY                # or {decision, policy, rule, reason}; without one it fails
  *
  * `attached`, `strict` and `now` may stand in a test too. */
 
 struct test_case {
     const char *name;
     const struct tree_node *node;   /* of the test */
-    const struct tree_node *expect; /* NULL: nothing is expected */
+    const struct tree_node *expect; /* NULL: nothing, and the test fails */
     struct policy_value ctx;
     struct str *attached;
     size_t attached_count;

@@ -289,6 +289,27 @@ START_TEST(written_requests_are_decided_by_what_is_in_force)
 }
 END_TEST
 
+#define TESTS_OF(settings, tests)                                                                  \
+    "{\"tests\":[" FILE_OF("t.yaml", "kind: PolicyTest\\n" settings "attached: "                   \
+                                     "[allow-all]\\ntests:\\n" tests) "]}"
+
+/* A test that cannot fail, or says something else than it seems to, is no test. */
+START_TEST(a_test_must_be_able_to_fail)
+{
+    must(admin, "Test", TESTS_OF("", "- {name: one}\\n- {name: two, expect: ALLOW}\\n"));
+    HAS("\"failed\":1");
+    HAS("\"succeeded\":1");
+    HAS("nothing is expected");
+    must(admin, "Test", TESTS_OF("strict: yes\\n", "- {name: one, expect: ALLOW}\\n"));
+    HAS("strict: must be true or false");
+    must(admin, "Test", TESTS_OF("strict: True\\n", "- {name: one, expect: ALLOW}\\n"));
+    HAS("\"succeeded\":1");
+    must(admin, "Test",
+         TESTS_OF("", "- {name: one, expect: ALLOW}\\n- {name: one, expect: DENY}\\n"));
+    HAS("the test on line 4 has this name too");
+}
+END_TEST
+
 /* One runs, so many wait, and the next is told so; those whose client went away are not begun. */
 START_TEST(more_checks_than_can_wait_are_refused)
 {
@@ -326,6 +347,7 @@ Suite *suite_policy_tools(void)
     tcase_add_test(t, a_line_of_the_audit_log_is_explained);
     tcase_add_test(t, policies_are_checked_beside_the_loop);
     tcase_add_test(t, written_requests_are_decided_by_what_is_in_force);
+    tcase_add_test(t, a_test_must_be_able_to_fail);
     tcase_add_test(t, more_checks_than_can_wait_are_refused);
     suite_add_tcase(s, t);
     return s;
