@@ -78,9 +78,9 @@ static bool is_empty_directory(const char *path)
 
 bool attack_proc_masks(struct attack *a)
 {
-    static const char *const files[] = {"/proc/kallsyms", "/proc/keys",    "/proc/config.gz",
-                                        "/proc/cmdline",  "/proc/modules", "/proc/interrupts",
-                                        "/proc/diskstats"};
+    static const char *const files[] = {"/proc/kallsyms",  "/proc/keys",    "/proc/config.gz",
+                                        "/proc/cmdline",   "/proc/modules", "/proc/interrupts",
+                                        "/proc/diskstats", "/proc/locks"};
     static const char *const directories[] = {"/proc/acpi", "/proc/scsi", "/proc/bus", "/proc/fs",
                                               "/proc/irq"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
