@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "executor/steps/network_denials.h"
 #include "executor/steps/network_rules.h"
 #include "executor/steps/network_wire.h"
 
@@ -16,6 +17,7 @@ enum {
     TABLE_NAME_MAX = NETWORK_INSTANCE_MAX + sizeof("cordium-"),
     COMMANDS_MAX = 1 << 20, /* 128 rules of 64 ranges and 64 ports each take 320 KiB */
     RANGE_TRIES_MAX = 32,
+    LINK_BUCKETS = 1024, /* a power of two */
 };
 
 static const char IP_FORWARD[] = "/proc/sys/net/ipv4/ip_forward";
@@ -30,6 +32,7 @@ struct slot {
 struct network {
     struct nft_ctx *nft;
     struct network_wire *wire;
+    struct network_notes *notes;
     char table[TABLE_NAME_MAX];
     char prefix[sizeof("cord0000-")];
     uint32_t range;
@@ -43,15 +46,18 @@ struct network {
     unsigned slot_next;
     unsigned slot_count;
     struct slot *slots;
+    struct network_link *links[LINK_BUCKETS]; /* by index */
 };
 
 struct network_link {
     struct network *net;
+    struct network_link *next; /* in its bucket */
     unsigned slot;
     int index;
     bool has_rules;
     uint16_t loopback_ports[NETWORK_LOOPBACK_PORTS_MAX];
     size_t loopback_port_count;
+    struct network_denials *denials; /* NULL: none */
 };
 
 static int run(struct network *net, const char *commands, const char *step, struct error *err)
@@ -292,6 +298,7 @@ static int network_set_up(struct network *net, const struct network_config *c, s
         return error_set(err, STATUS_FAILED_PRECONDITION, "start libnftables");
     }
     int r = network_wire_open(&net->wire, err);
+    r = r < 0 ? r : network_notes_open(&net->notes, err);
     if (r == 0) {
         r = network_wire_remove_all(net->wire, net->prefix, err);
     }
@@ -311,6 +318,7 @@ static void network_free(struct network *net)
         nft_ctx_free(net->nft);
     }
     network_wire_close(net->wire);
+    network_notes_close(net->notes);
     free(net->slots);
     free(net);
 }
@@ -457,6 +465,11 @@ static int slot_take(struct network *net, unsigned *ret, struct error *err)
                      net->slot_count);
 }
 
+static struct network_link **link_bucket(struct network *net, uint32_t index)
+{
+    return &net->links[index & (LINK_BUCKETS - 1)];
+}
+
 int network_prepare(struct network *net, int netns_fd, struct network_link **ret, struct error *err)
 {
     unsigned slot = 0;
@@ -490,6 +503,9 @@ int network_prepare(struct network *net, int netns_fd, struct network_link **ret
         free(link);
         return r;
     }
+    struct network_link **bucket = link_bucket(net, (uint32_t)link->index);
+    link->next = *bucket;
+    *bucket = link;
     *ret = link;
     return 0;
 }
@@ -553,6 +569,49 @@ int network_attach(struct network *net, int netns_fd, const struct network_polic
     return 0;
 }
 
+static void link_forget(struct network_link *link)
+{
+    struct network_link **at = link_bucket(link->net, (uint32_t)link->index);
+    while (*at != link) {
+        at = &(*at)->next;
+    }
+    *at = link->next;
+    free(link->denials);
+    free(link);
+}
+
+static void keep_note(void *context, const struct network_note *note)
+{
+    struct network *net = context;
+    struct network_link *link = *link_bucket(net, note->interface);
+
+    while (link && (uint32_t)link->index != note->interface) {
+        link = link->next;
+    }
+    if (link && !link->denials) {
+        link->denials = calloc(1, sizeof(*link->denials));
+    }
+    if (link && link->denials) {
+        network_denials_add(link->denials, &note->denial);
+    }
+}
+
+int network_collect_denials(struct network *net, struct error *err)
+{
+    return network_notes_drain(net->notes, net->table, keep_note, net, err);
+}
+
+bool network_take_denials(struct network_link *link, struct network_denials *ret)
+{
+    if (!link->denials) {
+        return false;
+    }
+    *ret = *link->denials;
+    free(link->denials);
+    link->denials = NULL;
+    return true;
+}
+
 void network_release(struct network_link *link)
 {
     struct buf commands;
@@ -571,7 +630,7 @@ void network_release(struct network_link *link)
     }
     /* A slot whose chain could not be removed is lost rather than given to another sandbox. */
     link->net->slots[link->slot].used = !removed;
-    free(link);
+    link_forget(link);
 }
 
 struct network_link_addresses network_link_addresses(const struct network_link *link)

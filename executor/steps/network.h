@@ -30,6 +30,7 @@ enum {
     NETWORK_RESOLVERS_MAX = 3,
     NETWORK_SLOTS_MAX = 16384, /* sandboxes with a link at a time: a /16 in quarters */
     NETWORK_INSTANCE_MAX = 32, /* bytes of the instance's name */
+    NETWORK_DENIALS_MAX = 64,  /* destinations that are noted, of one link at a time */
 };
 
 enum network_mode {
@@ -132,6 +133,41 @@ int network_attach(struct network *net, int netns_fd, const struct network_polic
  * frees the handle. The interface itself dies with the namespace, in the background; its
  * addresses are given out again only after that. NULL is fine. */
 void network_release(struct network_link *link);
+
+/* Why a packet was refused. The numbers travel to the gateway. */
+enum network_denial_reason {
+    NETWORK_DENIAL_PROTECTED = 1,   /* the host, another sandbox, link-local, loopback */
+    NETWORK_DENIAL_CONNECTIONS = 2, /* too many connections at once */
+    NETWORK_DENIAL_RULE = 3,        /* a DENY rule */
+    NETWORK_DENIAL_NON_PUBLIC = 4,  /* by the default ALLOW_PUBLIC */
+    NETWORK_DENIAL_DEFAULT = 5,     /* by the default DENY */
+};
+
+struct network_denial {
+    uint32_t address;
+    uint16_t port;
+    uint8_t protocol; /* IPPROTO_TCP or IPPROTO_UDP */
+    uint8_t reason;   /* enum network_denial_reason */
+    uint64_t packets;
+};
+
+/* What was refused to a link since it was last taken. */
+struct network_denials {
+    uint64_t others; /* packets beyond the destinations below: no room, or another protocol */
+    size_t count;
+    struct network_denial entries[NETWORK_DENIALS_MAX];
+};
+
+/* Moves what the kernel noted, of all links, to the links. The kernel holds NETWORK_DENIALS_MAX
+ * destinations of each since the last call. No destination gets lost; a packet to one that is just
+ * being read may go uncounted.
+ *
+ *   -STATUS_INTERNAL            the kernel's answer cannot be read, or it refused
+ *   -STATUS_RESOURCE_EXHAUSTED  no memory */
+int network_collect_denials(struct network *net, struct error *err);
+
+/* Gives what was collected of a link and forgets it. False when there is nothing. */
+bool network_take_denials(struct network_link *link, struct network_denials *ret);
 
 struct network_link_addresses {
     uint32_t sandbox;

@@ -79,6 +79,13 @@ static void write_ports(struct buf *out, const uint16_t *ports, size_t count)
     buf_add_cstr(out, " }");
 }
 
+/* The end of a rule that refuses. The mark lives no longer than the packet: it is how the one chain
+ * of all refusals learns why it was entered. */
+static void write_refuse(struct buf *out, enum network_denial_reason reason)
+{
+    buf_printf(out, " meta mark set %u goto note\n", (unsigned)reason);
+}
+
 /* `add rule inet TABLE sN`, up to where the matches begin. */
 static void write_rule_start(struct buf *out, const struct network_rules_link *l)
 {
@@ -108,7 +115,11 @@ static void write_rule(struct buf *out, const struct network_rules_link *l,
     if (rule->port_count > 0) {
         write_ports(out, rule->ports, rule->port_count);
     }
-    buf_add_cstr(out, rule->action == NETWORK_ACTION_ALLOW ? " accept\n" : " goto refuse\n");
+    if (rule->action == NETWORK_ACTION_ALLOW) {
+        buf_add_cstr(out, " accept\n");
+    } else {
+        write_refuse(out, NETWORK_DENIAL_RULE);
+    }
 }
 
 static void write_default(struct buf *out, const struct network_rules_link *l, uint8_t action)
@@ -117,10 +128,15 @@ static void write_default(struct buf *out, const struct network_rules_link *l, u
         write_rule_start(out, l);
         buf_add_cstr(out, "meta l4proto { tcp, udp } th dport 53 ip daddr @resolvers accept\n");
         write_rule_start(out, l);
-        buf_add_cstr(out, "ip daddr @non_public goto refuse\n");
+        buf_add_cstr(out, "ip daddr @non_public");
+        write_refuse(out, NETWORK_DENIAL_NON_PUBLIC);
     }
     write_rule_start(out, l);
-    buf_add_cstr(out, action == NETWORK_ACTION_DENY ? "goto refuse\n" : "accept\n");
+    if (action == NETWORK_ACTION_DENY) {
+        write_refuse(out, NETWORK_DENIAL_DEFAULT);
+    } else {
+        buf_add_cstr(out, "accept\n");
+    }
 }
 
 static void write_sets(struct buf *out, const struct network_rules_table *t)
@@ -146,11 +162,61 @@ static void write_sets(struct buf *out, const struct network_rules_table *t)
     buf_printf(out, "add set inet %s loopback { type ifname . inet_service; }\n", t->table);
 }
 
-static void write_refusals(struct buf *out, const struct network_rules_table *t)
+static void write_rejects(struct buf *out, const char *table, const char *chain)
 {
-    buf_printf(out, "add chain inet %s refuse\n", t->table);
-    buf_printf(out, "add rule inet %s refuse meta l4proto tcp reject with tcp reset\n", t->table);
-    buf_printf(out, "add rule inet %s refuse reject with icmpx admin-prohibited\n", t->table);
+    buf_printf(out, "add rule inet %s %s meta l4proto tcp reject with tcp reset\n", table, chain);
+    buf_printf(out, "add rule inet %s %s reject with icmpx admin-prohibited\n", table, chain);
+}
+
+/* Of what is refused, the destinations are noted by the sandbox's interface: one that is noted
+ * already is counted; for another there must be room, for that sandbox and at all; the other
+ * packets are counted. Who is done clears the mark. A set's counter and limit go by each element of
+ * its own, and an update that finds no room, or a limit that is reached, ends the rule. One
+ * sandbox's destinations crowd out another's only when hundreds have theirs full at once.
+ *
+ * One chain without branches: the kernel walks it anew for each rule that leads here, at each
+ * change. See network_denials.h for the way out. */
+static void write_notes(struct buf *out, const char *table)
+{
+    static const char destination[] = "meta iif . ip daddr . meta l4proto . th dport . meta mark";
+
+    buf_printf(out, "add set inet %s ported { type inet_proto; elements = { tcp, udp } }\n", table);
+    buf_printf(out,
+               "add set inet %s " NETWORK_SET_NOTED
+               " { type iface_index . ipv4_addr . inet_proto . "
+               "inet_service . mark; size %d; flags dynamic; counter; }\n",
+               table, NETWORK_NOTED_MAX);
+    buf_printf(out,
+               "add set inet %s " NETWORK_SET_OTHERS
+               " { type iface_index; size %d; flags dynamic; counter; }\n",
+               table, NETWORK_SLOTS_MAX);
+    /* A limit that only emptying the set gives back. */
+    buf_printf(out,
+               "add set inet %s " NETWORK_SET_ROOM " { type iface_index; size %d; flags dynamic; "
+               "limit rate 1/week burst %d packets; }\n",
+               table, NETWORK_SLOTS_MAX, NETWORK_DENIALS_MAX);
+    buf_printf(out, "add counter inet %s " NETWORK_COUNTER_REFUSED "\n", table);
+    buf_printf(out, "add chain inet %s note\n", table);
+    buf_printf(out, "add rule inet %s note counter name \"" NETWORK_COUNTER_REFUSED "\"\n", table);
+    buf_printf(out,
+               "add rule inet %s note meta l4proto @ported %s @" NETWORK_SET_NOTED
+               " meta mark set 0\n",
+               table, destination);
+    buf_printf(out,
+               "add rule inet %s note meta mark != 0 meta l4proto @ported update @" NETWORK_SET_ROOM
+               " { meta iif } update @" NETWORK_SET_NOTED " { %s } meta mark set 0\n",
+               table, destination);
+    buf_printf(out,
+               "add rule inet %s note meta mark != 0 update @" NETWORK_SET_OTHERS
+               " { meta iif } meta mark set 0\n",
+               table);
+    write_rejects(out, table, "note");
+}
+
+static void write_refusals(struct buf *out, const char *table)
+{
+    buf_printf(out, "add chain inet %s refuse\n", table);
+    write_rejects(out, table, "refuse");
 }
 
 /* Where packets of a sandbox pass, from early to late. Loopback addresses are dropped before
@@ -176,7 +242,8 @@ static void write_hooks(struct buf *out, const struct network_rules_table *t)
                "add rule inet %s input ip daddr 127.0.0.1 iifname . tcp dport @loopback "
                "ct status dnat accept\n",
                table);
-    buf_printf(out, "add rule inet %s input iifname \"%s*\" goto refuse\n", table, prefix);
+    buf_printf(out, "add rule inet %s input iifname \"%s*\"", table, prefix);
+    write_refuse(out, NETWORK_DENIAL_PROTECTED);
 
     buf_printf(out, "add chain inet %s output { type filter hook output priority filter; }\n",
                table);
@@ -188,6 +255,9 @@ static void write_hooks(struct buf *out, const struct network_rules_table *t)
     buf_printf(out,
                "add rule inet %s forward oifname \"%s*\" ct state established,related accept\n",
                table, prefix);
+    buf_printf(out, "add rule inet %s forward oifname \"%s*\" iifname \"%s*\"", table, prefix,
+               prefix);
+    write_refuse(out, NETWORK_DENIAL_PROTECTED);
     buf_printf(out, "add rule inet %s forward oifname \"%s*\" goto refuse\n", table, prefix);
     buf_printf(out, "add rule inet %s forward iifname vmap @sandboxes\n", table);
     buf_printf(out, "add rule inet %s forward iifname \"%s*\" goto refuse\n", table, prefix);
@@ -206,7 +276,8 @@ void network_rules_write_table(struct buf *out, const struct network_rules_table
     buf_printf(out, "add table inet %s\ndelete table inet %s\nadd table inet %s\n", t->table,
                t->table, t->table);
     write_sets(out, t);
-    write_refusals(out, t);
+    write_refusals(out, t->table);
+    write_notes(out, t->table);
     write_hooks(out, t);
 }
 
@@ -237,15 +308,18 @@ void network_rules_write_link(struct buf *out, const struct network_rules_link *
     write_address(out, l->sandbox);
     buf_add_cstr(out, " drop\n");
     write_rule_start(out, l);
-    buf_add_cstr(out, "meta nfproto ipv6 goto refuse\n");
+    buf_add_cstr(out, "meta nfproto ipv6");
+    write_refuse(out, NETWORK_DENIAL_PROTECTED);
     write_rule_start(out, l);
     buf_add_cstr(out, "ct state established,related accept\n");
     write_rule_start(out, l);
-    buf_add_cstr(out, "ip daddr @protected goto refuse\n");
+    buf_add_cstr(out, "ip daddr @protected");
+    write_refuse(out, NETWORK_DENIAL_PROTECTED);
     if (l->counts_connections) {
         /* The kernel's table of connections is the host's and everybody's. */
         write_rule_start(out, l);
-        buf_printf(out, "ct count over %d goto refuse\n", NETWORK_CONNECTIONS_MAX);
+        buf_printf(out, "ct count over %d", NETWORK_CONNECTIONS_MAX);
+        write_refuse(out, NETWORK_DENIAL_CONNECTIONS);
     }
     for (size_t k = 0; k < sizeof(ORDER); k++) {
         for (size_t i = 0; i < policy->rule_count; i++) {

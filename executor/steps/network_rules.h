@@ -27,7 +27,18 @@ struct network_rules_link {
     bool counts_connections;
 };
 
-enum { NETWORK_CONNECTIONS_MAX = 4096 };
+enum {
+    NETWORK_CONNECTIONS_MAX = 4096,
+    NETWORK_NOTED_MAX = 16384, /* refused destinations that the kernel holds, of all sandboxes */
+};
+
+/* Sets of our table: refused destinations with their counters, counters of other packets by
+ * interface, and how many destinations an interface may still have noted; and the counter of all
+ * refused packets. */
+#define NETWORK_SET_NOTED "noted"
+#define NETWORK_SET_OTHERS "others"
+#define NETWORK_SET_ROOM "room"
+#define NETWORK_COUNTER_REFUSED "refused"
 
 /* A chain of this name in our table says that ip_forward was off before we came. */
 #define NETWORK_FORWARDING_MARK "forwarding-was-off"

@@ -568,6 +568,173 @@ START_TEST(sandbox_has_no_ipv6_address)
 }
 END_TEST
 
+static struct network_denials take(struct world *w, struct network_link *link)
+{
+    struct network_denials d = {0};
+    int r = network_collect_denials(w->net, &w->err);
+    ck_assert_msg(r == 0, "%s", w->err.text);
+    (void)network_take_denials(link, &d);
+    return d;
+}
+
+static void assert_told(const struct network_denials *d, struct network_denial want)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        const struct network_denial *e = &d->entries[i];
+        if (e->address == want.address && e->port == want.port && e->protocol == want.protocol &&
+            e->reason == want.reason) {
+            ck_assert_uint_eq(e->packets, want.packets);
+            return;
+        }
+    }
+    ck_abort_msg("%08x:%u/%u was not told", want.address, want.port, want.protocol);
+}
+
+START_TEST(refused_destinations_are_told_once_and_with_the_reason)
+{
+    struct world w;
+    if (!can_run()) {
+        return;
+    }
+    world_open(&w, config_of());
+    listen_in(&w, w.outside[0], INADDR_ANY, 443);
+    struct network_cidr narrow[] = {cidr(PUBLIC_HOST, 32)};
+    uint16_t plain[] = {80};
+    struct network_rule rules[] = {{NETWORK_ACTION_DENY, narrow, 1, plain, 1}};
+    struct network_link *a = attach(&w, 0,
+                                    (struct network_policy){
+                                        .default_action = NETWORK_ACTION_ALLOW_PUBLIC,
+                                        .rules = rules,
+                                        .rule_count = 1,
+                                    });
+    struct network_link *b =
+        attach(&w, 1, (struct network_policy){.default_action = NETWORK_ACTION_DENY});
+    uint32_t gateway = network_link_addresses(a).gateway;
+    uint32_t neighbour = network_link_addresses(b).sandbox;
+
+    assert_connects(&w, w.sandbox[0], PUBLIC_HOST, 443);
+    assert_refused(&w, w.sandbox[0], PUBLIC_HOST, 80);
+    assert_refused(&w, w.sandbox[0], PUBLIC_HOST, 80);
+    assert_refused(&w, w.sandbox[0], PRIVATE_HOST, 443);
+    ck_assert_int_eq(try_udp(&w, w.sandbox[0], PRIVATE_HOST, 53), EHOSTUNREACH);
+    assert_refused(&w, w.sandbox[0], IP(169, 254, 169, 254), 80);
+    assert_refused(&w, w.sandbox[0], gateway, 22);
+    assert_refused(&w, w.sandbox[0], neighbour, 8000);
+    assert_refused(&w, w.sandbox[1], PUBLIC_HOST, 443);
+    struct network_denials d = take(&w, a), other = take(&w, b);
+
+    ck_assert_uint_eq(d.count, 6);
+    ck_assert_uint_eq(d.others, 0);
+    assert_told(&d, (struct network_denial){PUBLIC_HOST, 80, IPPROTO_TCP, NETWORK_DENIAL_RULE, 2});
+    assert_told(
+        &d, (struct network_denial){PRIVATE_HOST, 443, IPPROTO_TCP, NETWORK_DENIAL_NON_PUBLIC, 1});
+    assert_told(
+        &d, (struct network_denial){PRIVATE_HOST, 53, IPPROTO_UDP, NETWORK_DENIAL_NON_PUBLIC, 1});
+    assert_told(&d, (struct network_denial){IP(169, 254, 169, 254), 80, IPPROTO_TCP,
+                                            NETWORK_DENIAL_PROTECTED, 1});
+    assert_told(&d, (struct network_denial){gateway, 22, IPPROTO_TCP, NETWORK_DENIAL_PROTECTED, 1});
+    assert_told(&d,
+                (struct network_denial){neighbour, 8000, IPPROTO_TCP, NETWORK_DENIAL_PROTECTED, 1});
+    ck_assert_uint_eq(other.count, 1);
+    assert_told(&other,
+                (struct network_denial){PUBLIC_HOST, 443, IPPROTO_TCP, NETWORK_DENIAL_DEFAULT, 1});
+
+    d = take(&w, a);
+    ck_assert_uint_eq(d.count + d.others, 0);
+    assert_refused(&w, w.sandbox[0], PUBLIC_HOST, 80);
+    d = take(&w, a);
+    ck_assert_uint_eq(d.count, 1);
+    assert_told(&d, (struct network_denial){PUBLIC_HOST, 80, IPPROTO_TCP, NETWORK_DENIAL_RULE, 1});
+    network_release(a);
+    network_release(b);
+    world_close(&w);
+}
+END_TEST
+
+static void scan_udp(struct world *w, int netns, uint32_t address, unsigned ports)
+{
+    int fd = socket_in(w, netns, SOCK_DGRAM);
+    for (unsigned i = 1; i <= ports; i++) {
+        struct sockaddr_in sa = {.sin_family = AF_INET,
+                                 .sin_addr.s_addr = htonl(address),
+                                 .sin_port = htons((uint16_t)i)};
+        /* An ICMP answer to an earlier one is told first, instead of sending. */
+        while (sendto(fd, "x", 1, 0, (struct sockaddr *)&sa, sizeof(sa)) == -1) {
+            ck_assert(errno == EHOSTUNREACH || errno == EAGAIN);
+        }
+    }
+    close(fd);
+}
+
+START_TEST(port_scan_fills_a_bounded_set_and_the_rest_is_counted)
+{
+    enum { PORTS = 10000 };
+    struct world w;
+    if (!can_run()) {
+        return;
+    }
+    world_open(&w, config_of());
+    struct network_link *link =
+        attach(&w, 0, (struct network_policy){.default_action = NETWORK_ACTION_DENY});
+    for (int round = 0; round < 2; round++) {
+        scan_udp(&w, w.sandbox[0], PUBLIC_HOST, PORTS);
+        struct network_denials d = take(&w, link);
+        ck_assert_uint_eq(d.count, NETWORK_DENIALS_MAX);
+        ck_assert_uint_eq(d.others, PORTS - NETWORK_DENIALS_MAX);
+        for (size_t i = 0; i < d.count; i++) {
+            ck_assert_uint_eq(d.entries[i].address, PUBLIC_HOST);
+            ck_assert_uint_eq(d.entries[i].packets, 1);
+            ck_assert_uint_le(d.entries[i].port, NETWORK_DENIALS_MAX); /* the first come */
+        }
+    }
+    network_release(link);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(other_protocols_that_are_refused_are_counted)
+{
+    struct world w;
+    if (!can_run()) {
+        return;
+    }
+    world_open(&w, config_of());
+    struct network_link *link =
+        attach(&w, 0, (struct network_policy){.default_action = NETWORK_ACTION_DENY});
+    const uint8_t echo[8] = {8, 0, 0xf7, 0xff}; /* ICMP, with its checksum */
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(PUBLIC_HOST)};
+    enter(w.sandbox[0]);
+    int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+    ck_assert_int_ne(fd, -1);
+    ck_assert_int_eq(sendto(fd, echo, sizeof(echo), 0, (struct sockaddr *)&to, sizeof(to)),
+                     sizeof(echo));
+    close(fd);
+    enter(w.host);
+    struct network_denials d = take(&w, link);
+    ck_assert_uint_eq(d.count, 0);
+    ck_assert_uint_eq(d.others, 1);
+    network_release(link);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(link_without_rules_has_no_denials_to_tell)
+{
+    struct world w;
+    if (!can_run()) {
+        return;
+    }
+    world_open(&w, config_of());
+    struct network_link *link;
+    ck_assert_int_eq(network_prepare(w.net, w.sandbox[0], &link, &w.err), 0);
+    assert_refused(&w, w.sandbox[0], PUBLIC_HOST, 443);
+    struct network_denials d = take(&w, link);
+    ck_assert_uint_eq(d.count + d.others, 0);
+    network_release(link);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(largest_policy_is_accepted)
 {
     struct world w;
@@ -663,6 +830,10 @@ Suite *suite_network(void)
     tcase_add_test(c, forwarding_outlives_an_instance_that_another_needs_it_with);
     tcase_add_test(c, range_in_use_on_the_host_is_refused);
     tcase_add_test(c, sandbox_has_no_ipv6_address);
+    tcase_add_test(c, refused_destinations_are_told_once_and_with_the_reason);
+    tcase_add_test(c, port_scan_fills_a_bounded_set_and_the_rest_is_counted);
+    tcase_add_test(c, other_protocols_that_are_refused_are_counted);
+    tcase_add_test(c, link_without_rules_has_no_denials_to_tell);
     tcase_add_test(c, largest_policy_is_accepted);
     tcase_add_test(c, wrong_policies_are_refused_with_the_rule_named);
     tcase_add_test(c, policy_that_lets_nothing_pass_needs_no_link);
