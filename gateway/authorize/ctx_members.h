@@ -7,7 +7,7 @@
  *
  *   OBJECT table   TEXT   BOOL   INT   TEXTS (a list)   TEXT_MAP
  *   MESSAGE descriptor (stored resources)   MESSAGES descriptor (a list)   PART descriptor (no
- *   resource)   BODY (any request message) */
+ *   resource)   BODY (any request message)   METHOD_NAME (of the API: "GetSpace") */
 
 #define CTX_ROOT(M)                                                                                \
     M("user", make_user, MESSAGE, &core__user__descriptor, ALWAYS)                                 \
@@ -55,7 +55,7 @@
     M("service", make_grpc_service, TEXT, NULL, ALWAYS)                                            \
     M("serviceFullName", make_grpc_service_full, TEXT, NULL, ALWAYS)                               \
     M("package", make_grpc_package, TEXT, NULL, ALWAYS)                                            \
-    M("method", make_grpc_method, TEXT, NULL, ALWAYS)                                              \
+    M("method", make_grpc_method, METHOD_NAME, NULL, ALWAYS)                                       \
     M("http", make_http, OBJECT, &ctx_http, ALWAYS)
 
 #define CTX_HTTP(M)                                                                                \

@@ -8,7 +8,20 @@
 #include "gateway/rpc/schema.h"
 
 enum presence { ALWAYS, MAYBE, NEVER };
-enum what { OBJECT, TEXT, BOOL, INT, TEXTS, TEXT_MAP, MESSAGE, MESSAGES, PART, BODY, UNKNOWN };
+enum what {
+    OBJECT,
+    TEXT,
+    BOOL,
+    INT,
+    TEXTS,
+    TEXT_MAP,
+    MESSAGE,
+    MESSAGES,
+    PART,
+    BODY,
+    METHOD_NAME,
+    UNKNOWN
+};
 
 struct entry {
     const char *name;
@@ -102,6 +115,7 @@ static const struct policy_shape_ops list_ops;
 static const struct policy_shape_ops map_ops;
 static const struct policy_shape_ops text_list_ops;
 static const struct policy_shape_ops enum_ops;
+static const struct policy_shape_ops method_ops;
 
 static struct policy_shape any(void)
 {
@@ -360,6 +374,15 @@ static const char *enum_text(const struct policy_shape *of, size_t i)
     return i < d->n_values ? d->values[i].name : NULL;
 }
 
+/* Names of methods; some services have one of the same name. */
+static const char *method_text(const struct policy_shape *of, size_t i)
+{
+    size_t count;
+    const struct schema_method *methods = schema_methods(&count);
+    (void)of;
+    return i < count ? methods[i].name : NULL;
+}
+
 static const struct policy_shape_ops resource_list_ops = {NULL, NULL, resource_element, NULL};
 
 /* Every request message that the API knows. */
@@ -400,6 +423,8 @@ static struct policy_shape entry_shape(const struct entry *e, struct arena *aren
             .kind = POLICY_SHAPE_LIST, .ops = &resource_list_ops, .of = e->of};
     case BODY:
         return body_shape(arena);
+    case METHOD_NAME:
+        return (struct policy_shape){.kind = POLICY_SHAPE_ENUM, .ops = &method_ops};
     case UNKNOWN:
         break;
     }
@@ -436,6 +461,7 @@ static const struct policy_shape_ops list_ops = {NULL, NULL, list_element, NULL}
 static const struct policy_shape_ops map_ops = {NULL, NULL, map_element, NULL};
 static const struct policy_shape_ops text_list_ops = {NULL, NULL, text_element, NULL};
 static const struct policy_shape_ops enum_ops = {NULL, NULL, no_element, enum_text};
+static const struct policy_shape_ops method_ops = {NULL, NULL, no_element, method_text};
 
 struct policy_shape ctx_schema(void)
 {

@@ -234,12 +234,23 @@ static struct lint_seen visit_presence(struct walk w, const struct ast *node)
     return nothing(POLICY_BOOL);
 }
 
+/* a[0].b != c: what b is there for, a[0] is too. */
+static enum use use_of_target(const struct ast *target, enum use use)
+{
+    while (target->kind == AST_SELECT && !target->presence) {
+        target = target->target;
+    }
+    bool is_item = target->kind == AST_INDEX && target->args[0]->kind == AST_CONST &&
+                   target->args[0]->value.kind == POLICY_INT;
+    return is_item ? use : USE_HARMLESS;
+}
+
 static struct lint_seen visit_select(struct walk w, const struct ast *node, enum use use)
 {
     if (node->presence) {
         return visit_presence(w, node);
     }
-    struct lint_seen target = visit(w, node->target, USE_HARMLESS);
+    struct lint_seen target = visit(w, node->target, use_of_target(node->target, use));
     if (!target.path || node->optional) {
         return nothing(KIND_ANY);
     }
@@ -255,6 +266,10 @@ static struct lint_seen visit_index(struct walk w, const struct ast *node, enum 
     struct lint_seen target = visit(w, node->target, USE_HARMLESS);
     const struct ast *key = node->args[0];
     (void)visit(w, key, USE_MATTERS);
+    bool is_number = key->kind == AST_CONST && key->value.kind == POLICY_INT;
+    if (is_number && !node->optional && (use == USE_MATTERS || w.is_negated)) {
+        lint_bounds(w.run, node, target.path);
+    }
     if (!target.path || node->optional) {
         return nothing(KIND_ANY);
     }
@@ -459,6 +474,11 @@ static struct lint_seen visit_call(struct walk w, const struct ast *node, enum u
     }
     if (node->target) {
         lint_call(w.run, node, &target);
+    }
+    bool is_cut = str_is(node->name, "substring") || str_is(node->name, "charAt") ||
+                  str_is(node->name, "slice");
+    if (is_cut && node->target && (use == USE_MATTERS || w.is_negated)) {
+        lint_bounds(w.run, node, target.path);
     }
     w.run->is_variable |= str_is(node->name, "now");
     return nothing(lint_kind_of_call(node));

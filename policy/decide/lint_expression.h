@@ -55,6 +55,10 @@ struct ast *lint_parse(struct lint_run *run, struct str text);
 /* lint_guards.c: what must be there when the expression is `truth`; adds to run->guards. */
 void lint_collect_guards(struct lint_run *run, const struct ast *node, bool truth);
 
+/* Tells that what `node` reads, at an index or by substring() and the like, may be beyond the end
+ * of the list or text at `path` (NULL: unknown), unless its size was looked at. */
+void lint_bounds(struct lint_run *run, const struct ast *node, const char *path);
+
 /* Is this path, or one that goes on from it, among them? */
 bool lint_is_guarded(const struct lint_run *run, const char *path);
 
