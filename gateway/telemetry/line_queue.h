@@ -18,7 +18,7 @@ struct line_queue;
 struct line_queue *line_queue_new(size_t bytes_max);
 void line_queue_free(struct line_queue *q);
 
-/* Copies the line. False when there is no room, or no memory. */
+/* Copies the line. False when there is no room, or no memory; then until lines have left. */
 bool line_queue_push(struct line_queue *q, struct str line);
 
 /* All that is in it may leave. */

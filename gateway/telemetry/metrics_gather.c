@@ -79,8 +79,13 @@ static void gather_process(struct gateway *g)
 void metrics_gather(struct gateway *g)
 {
     struct telemetry_depths depths = telemetry_depths(g->telemetry);
-    gather_workspaces(g);
-    gather_audit(g);
+    /* A start that failed has not all parts. */
+    if (g->workspaces) {
+        gather_workspaces(g);
+    }
+    if (g->audit) {
+        gather_audit(g);
+    }
     gather_process(g);
     metrics_set(g->metrics, METRIC_QUEUE_DEPTH, METRIC_QUEUE_IMAGE_BUILDS,
                 image_table_count(g->images));
@@ -88,6 +93,7 @@ void metrics_gather(struct gateway *g)
                 oneshot_table_count(g->oneshots));
     metrics_set(g->metrics, METRIC_QUEUE_DEPTH, METRIC_QUEUE_OTLP, depths.otlp);
     metrics_set(g->metrics, METRIC_QUEUE_DEPTH, METRIC_QUEUE_SYSLOG, depths.syslog);
-    metrics_set(g->metrics, METRIC_EXECUTOR_CONNECTED, 0, executor_link_host(g->executor) != NULL);
+    metrics_set(g->metrics, METRIC_EXECUTOR_CONNECTED, 0,
+                g->executor && executor_link_host(g->executor));
     metrics_set(g->metrics, METRIC_BUILD_INFO, 0, 1);
 }

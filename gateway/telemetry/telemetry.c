@@ -42,6 +42,7 @@ struct telemetry {
     struct otlp_exporter *otlp;
     struct syslog_sink *syslog;
     uint64_t first_sequence;
+    bool is_ending;
     bool is_late; /* the flush at the end took too long */
 };
 
@@ -108,9 +109,13 @@ bool telemetry_serve_metrics(struct telemetry *t, struct call *call)
 
 /* ---- what is configured ---- */
 
+/* At the end the parts go one by one: what was true before that stays. */
 static void on_gather(void *arg)
 {
-    metrics_gather(arg);
+    struct telemetry *t = arg;
+    if (!t->is_ending) {
+        metrics_gather(t->gateway);
+    }
 }
 
 static int open_otlp(struct telemetry *t, struct error *err)
@@ -124,7 +129,7 @@ static int open_otlp(struct telemetry *t, struct error *err)
         .source = &t->source,
         .metrics = t->gateway->metrics,
         .gather = on_gather,
-        .gather_arg = t->gateway,
+        .gather_arg = t,
     };
     const char *ca = c->telemetry.otlp_ca_bundle;
     if (ca && access(ca, R_OK) == -1) {
@@ -261,7 +266,9 @@ static void flush(struct telemetry *t)
 
 void telemetry_stop_serving(struct telemetry *t)
 {
-    if (t) {
+    if (t && !t->is_ending) {
+        on_gather(t);
+        t->is_ending = true;
         metrics_endpoint_free(t->endpoint);
         t->endpoint = NULL;
     }

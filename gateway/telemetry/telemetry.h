@@ -25,7 +25,8 @@ int telemetry_new(struct gateway *g, struct telemetry **ret, struct error *err);
 /* From here on lines go out; with g->audit. */
 void telemetry_begin(struct telemetry *t);
 
-/* Closes the metrics' listener; the loop is not kept running by telemetry any more. */
+/* Closes the metrics' listener and looks at the gateway's parts for the last time; from here on
+ * telemetry alone keeps no loop running. Before anything else is taken down. */
 void telemetry_stop_serving(struct telemetry *t);
 
 /* Waits, in a loop of its own, until what is durable was sent, at most FLUSH_MAX_MS of telemetry.c,

@@ -251,6 +251,7 @@ START_TEST(a_full_queue_refuses_new_lines_and_keeps_the_old_ones)
         ck_assert(line_queue_push(q, str_make(line, sizeof line)));
     }
     ck_assert(!line_queue_push(q, str_make(line, sizeof line)));
+    ck_assert(!line_queue_push(q, STR("short, and later than what was refused")));
     line_queue_release(q);
     ck_assert_uint_eq(line_queue_peek(q, 8, 1 << 20, batch), 3);
     ck_assert(batch[0].ptr[0] == '0' && batch[2].ptr[0] == '2');
