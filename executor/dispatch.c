@@ -294,6 +294,15 @@ static void handle_sandbox_stats(struct request *q)
     buf_free(&out);
 }
 
+static void handle_network_denials(struct request *q)
+{
+    struct sandbox *s = find_sandbox(q);
+    if (s) {
+        denials_tell(s);
+        reply_ok(&q->asker, NULL, -1);
+    }
+}
+
 static void handle_run_start(struct request *q)
 {
     struct arena arena;

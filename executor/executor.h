@@ -190,6 +190,7 @@ struct executor {
     struct run *dying_first; /* runs whose trees are being killed, the next to be looked at first */
     struct source *to_free;
     bool pools_are_full;
+    uint64_t denials_due_ns;   /* when what was refused is told next */
     uint32_t taken_since_full; /* sandboxes started since the pools were full */
     long keyring;              /* serial of our session keyring; 0: this kernel has none */
     struct self_test_finding layers[SELF_TEST_LAYERS]; /* what the self-test found */
@@ -248,6 +249,12 @@ void sandbox_end(struct sandbox *s, enum executor_gone_reason reason, const char
 void sandbox_accept_descriptors(struct sandbox *s, bool on);
 void sandbox_expire_starting(struct executor *ex);
 void sandbox_forget_connection(struct executor *ex, const struct connection *c);
+
+/* denials.c */
+/* Tells what the sandbox's network rules refused and nobody was told of yet. */
+void denials_tell(struct sandbox *s);
+/* The same of all, when it is time to. Milliseconds until it wants to be called again, or -1. */
+int denials_tell_when_due(struct executor *ex);
 
 /* copy.c: copies that take long, where the storages' file system cannot share blocks. */
 void copy_snapshot(struct executor *ex, const struct storage_id *from, const struct storage_id *to,

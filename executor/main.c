@@ -291,6 +291,12 @@ static int fill_after_ms(const struct executor *ex)
     return ex->taken_since_full < ex->config->pool_size / 2 ? FILL_AFTER_MS : FILL_LOW_AFTER_MS;
 }
 
+/* Of two timeouts; -1 is none. */
+static int sooner(int a_ms, int b_ms)
+{
+    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 static void executor_loop(struct executor *ex)
 {
     bool is_filling = false;
@@ -301,10 +307,8 @@ static void executor_loop(struct executor *ex)
                          : ex->pools_are_full   ? -1
                          : is_filling           ? 0
                                                 : fill_after_ms(ex);
-        int kill_ms = runs_keep_killing(ex);
-        if (kill_ms >= 0 && (timeout_ms < 0 || kill_ms < timeout_ms)) {
-            timeout_ms = kill_ms;
-        }
+        timeout_ms = sooner(timeout_ms, runs_keep_killing(ex));
+        timeout_ms = sooner(timeout_ms, denials_tell_when_due(ex));
         is_filling =
             executor_handle_events(ex, timeout_ms) && ex->starting_count == 0 && fill_pools(ex);
         if (ex->starting_count > 0) {

@@ -145,6 +145,7 @@ static void sandbox_finish(struct sandbox *s)
         ex->unlaunched_count--;
     }
     table_remove(s);
+    denials_tell(s);
     if (s->committer) {
         answer_committer(s);
     }

@@ -23,6 +23,7 @@
 #include "gateway/request.h"
 #include "gateway/services/oneshot_table.h"
 #include "gateway/services/image_builder.h"
+#include "gateway/services/network_denials.h"
 #include "gateway/services/watch.h"
 #include "gateway/services/work_queue.h"
 #include "gateway/services/workspace_run.h"
@@ -187,6 +188,11 @@ static void on_sandbox_gone(void *context, const struct executor_sandbox_gone *e
     workspace_table_sandbox_gone(context, event);
 }
 
+static void on_network_denied(void *context, const struct executor_network_denied *event)
+{
+    network_denials_record(context, event);
+}
+
 static int open_services(struct daemon *d, struct error *err)
 {
     struct gateway *g = &d->gateway;
@@ -194,6 +200,7 @@ static int open_services(struct daemon *d, struct error *err)
         .up = on_executor_up,
         .down = on_executor_down,
         .sandbox_gone = on_sandbox_gone,
+        .network_denied = on_network_denied,
         .context = g,
     };
     if (watch_hub_new(g, &g->watches, err) < 0 || image_table_new(g, &g->images, err) < 0 ||

@@ -72,6 +72,12 @@ static void on_sandbox_gone(void *context, const struct executor_sandbox_gone *e
     link->events.sandbox_gone(link->events.context, event);
 }
 
+static void on_network_denied(void *context, const struct executor_network_denied *event)
+{
+    struct executor_link *link = context;
+    link->events.network_denied(link->events.context, event);
+}
+
 static void remember_error(struct executor_link *link, const struct error *err)
 {
     (void)snprintf(link->last_error, sizeof link->last_error, "%.255s", err->text);
@@ -186,8 +192,11 @@ static void on_prepare(uv_prepare_t *prepare)
 
 static void try_connect(struct executor_link *link)
 {
-    const struct executor_client_events events = {on_run_exited, on_sandbox_gone, on_disconnected,
-                                                  link};
+    const struct executor_client_events events = {.run_exited = on_run_exited,
+                                                  .sandbox_gone = on_sandbox_gone,
+                                                  .network_denied = on_network_denied,
+                                                  .disconnected = on_disconnected,
+                                                  .context = link};
     struct error err = {0};
     link->is_lost = false;
     if (executor_client_connect(link->socket_path, CONNECT_TIMEOUT_MS, &events, &link->client,

@@ -29,6 +29,7 @@ struct executor_link_events {
     /* Calls and watches have failed already. */
     void (*down)(void *context);
     void (*sandbox_gone)(void *context, const struct executor_sandbox_gone *event);
+    void (*network_denied)(void *context, const struct executor_network_denied *event);
     void *context;
 };
 

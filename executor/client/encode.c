@@ -1,5 +1,6 @@
 #include "executor/client/encode.h"
 
+#include <netinet/in.h>
 #include <string.h>
 
 #include "executor/ipc/message.h"
@@ -172,4 +173,36 @@ bool decode_stats(struct bytes *in, struct executor_stats *ret)
            bytes_read_u64(in, &ret->disk_inodes) && bytes_read_u64(in, &ret->disk_limit_inodes) &&
            bytes_read_u64(in, &ret->oom_kills) && bytes_read_u64(in, &ret->pids_denied) &&
            bytes_read_u32(in, &ret->pids) && bytes_read_u32(in, &ret->runs);
+}
+
+static bool decode_denial(struct bytes *in, struct executor_denial *ret)
+{
+    uint8_t protocol, reason;
+    if (!bytes_read_u32(in, &ret->address) || !bytes_read_u16(in, &ret->port) ||
+        !bytes_read_u8(in, &protocol) || !bytes_read_u8(in, &reason) ||
+        !bytes_read_u64(in, &ret->packets)) {
+        return false;
+    }
+    ret->is_udp = protocol == IPPROTO_UDP;
+    ret->reason = (enum executor_denial_reason)reason;
+    return (protocol == IPPROTO_TCP || protocol == IPPROTO_UDP) &&
+           reason >= EXECUTOR_DENIAL_PROTECTED && reason <= EXECUTOR_DENIAL_DEFAULT;
+}
+
+bool decode_network_denied(struct bytes *in, struct executor_network_denied *ret)
+{
+    struct str sandbox;
+    uint32_t count, zero;
+    if (!bytes_read_view(in, 16, &sandbox) || !bytes_read_u64(in, &ret->others) ||
+        !bytes_read_u32(in, &count) || !bytes_read_u32(in, &zero) || count > EXECUTOR_DENIALS_MAX) {
+        return false;
+    }
+    memcpy(ret->sandbox.bytes, sandbox.ptr, sizeof ret->sandbox.bytes);
+    ret->count = count;
+    for (size_t i = 0; i < count; i++) {
+        if (!decode_denial(in, &ret->entries[i])) {
+            return false;
+        }
+    }
+    return bytes_left(in) == 0;
 }

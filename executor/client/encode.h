@@ -17,6 +17,7 @@ bool decode_limits(struct bytes *in, struct executor_limits *ret);
 /* config_text points into the input. */
 bool decode_host_report(struct bytes *in, struct executor_host_report *ret);
 bool decode_run_exit(struct bytes *in, struct executor_run_exit *ret);
+bool decode_network_denied(struct bytes *in, struct executor_network_denied *ret);
 bool decode_stats(struct bytes *in, struct executor_stats *ret);
 
 #endif

@@ -312,6 +312,18 @@ static bool handle_gone(struct executor_client *client, struct bytes in)
     return true;
 }
 
+static bool handle_denied(struct executor_client *client, struct bytes in)
+{
+    struct executor_network_denied event;
+    if (!decode_network_denied(&in, &event)) {
+        return false;
+    }
+    if (client->events.network_denied) {
+        client->events.network_denied(client->events.context, &event);
+    }
+    return true;
+}
+
 static bool handle_datagram(struct executor_client *client, size_t size, struct channel_fds *fds)
 {
     if (size < MESSAGE_HEADER_BYTES) {
@@ -337,6 +349,8 @@ static bool handle_datagram(struct executor_client *client, size_t size, struct 
         return true;
     case MESSAGE_SANDBOX_GONE:
         return handle_gone(client, in);
+    case MESSAGE_NETWORK_DENIED:
+        return handle_denied(client, in);
     default:
         return false;
     }
@@ -591,6 +605,12 @@ int executor_sandbox_stats(struct executor_client *client, const struct executor
                            struct executor_callback cb, struct error *err)
 {
     return send_fixed(client, MESSAGE_SANDBOX_STATS, id->bytes, 16, cb, err);
+}
+
+int executor_network_denials(struct executor_client *client, const struct executor_uuid *id,
+                             struct executor_callback cb, struct error *err)
+{
+    return send_fixed(client, MESSAGE_NETWORK_DENIALS, id->bytes, 16, cb, err);
 }
 
 static int send_run_words(struct executor_client *client, uint16_t type, uint64_t run,

@@ -17,13 +17,14 @@
 struct executor_client;
 
 enum {
-    EXECUTOR_PROTOCOL_VERSION = 3,
+    EXECUTOR_PROTOCOL_VERSION = 4,
     EXECUTOR_ARGS_BYTES_MAX = 2 * 1024 * 1024 - 8192, /* argv and env of a run, together */
     EXECUTOR_ARGS_COUNT_MAX = 8192,                   /* argv and env entries, each */
     EXECUTOR_PATH_MAX = 1024,
     EXECUTOR_HOSTNAME_MAX = 63,
     EXECUTOR_NETWORK_RULES_MAX = 128,
     EXECUTOR_NETWORK_ITEMS_MAX = 64,    /* CIDRs, and ports, per rule */
+    EXECUTOR_DENIALS_MAX = 64,          /* destinations in one event */
     EXECUTOR_CALLS_PENDING_MAX = 16384, /* unanswered requests; over it RESOURCE_EXHAUSTED */
 };
 
@@ -233,6 +234,33 @@ struct executor_sandbox_gone {
     const char *text; /* for a log; valid during the callback */
 };
 
+/* Why a packet was refused. */
+enum executor_denial_reason {
+    EXECUTOR_DENIAL_PROTECTED = 1,   /* the host, another sandbox, link-local, loopback */
+    EXECUTOR_DENIAL_CONNECTIONS = 2, /* too many connections at once */
+    EXECUTOR_DENIAL_RULE = 3,        /* a DENY rule */
+    EXECUTOR_DENIAL_NON_PUBLIC = 4,  /* by default_allow_public */
+    EXECUTOR_DENIAL_DEFAULT = 5,     /* by the default DENY */
+};
+
+struct executor_denial {
+    uint32_t address; /* IPv4, host byte order */
+    uint16_t port;
+    bool is_udp; /* else TCP */
+    enum executor_denial_reason reason;
+    uint64_t packets; /* of TCP, as a rule, one for each attempt to connect */
+};
+
+/* What the network rules refused to a sandbox since the last such event: told every 30 s, on
+ * executor_network_denials(), and before the sandbox is gone. A sandbox without a link (mode NONE,
+ * or rules that let nothing pass) has nothing to be refused: connects fail inside, ENETUNREACH. */
+struct executor_network_denied {
+    struct executor_uuid sandbox;
+    uint64_t others; /* packets to other destinations than these, or of other protocols */
+    size_t count;
+    struct executor_denial entries[EXECUTOR_DENIALS_MAX];
+};
+
 enum executor_list_kind { EXECUTOR_LIST_SANDBOXES, EXECUTOR_LIST_STORAGES, EXECUTOR_LIST_IMAGES };
 
 /* A page of ids: id_bytes each (16, or 32 for images). Ask again with offset += count until
@@ -270,6 +298,7 @@ struct executor_callback {
 struct executor_client_events {
     void (*run_exited)(void *context, const struct executor_run_exit *event);
     void (*sandbox_gone)(void *context, const struct executor_sandbox_gone *event);
+    void (*network_denied)(void *context, const struct executor_network_denied *event);
     /* Once; pending callbacks have been called with UNAVAILABLE. Close the client afterwards, not
      * from within. Sandboxes of a lost connection live on until the next HELLO's owner asks LIST.
      */
@@ -304,6 +333,9 @@ int executor_sandbox_destroy(struct executor_client *client, const struct execut
                              bool delete_storage, struct executor_callback cb, struct error *err);
 int executor_sandbox_stats(struct executor_client *client, const struct executor_uuid *id,
                            struct executor_callback cb, struct error *err);
+/* The answer says that `network_denied` was called with what there was. */
+int executor_network_denials(struct executor_client *client, const struct executor_uuid *id,
+                             struct executor_callback cb, struct error *err);
 int executor_run_start(struct executor_client *client, const struct executor_run_spec *spec,
                        struct executor_callback cb, struct error *err);
 int executor_run_kill(struct executor_client *client, uint64_t run,

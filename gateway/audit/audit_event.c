@@ -3,6 +3,8 @@
 #include <time.h>
 
 #include "gateway/audit/audit_out.h"
+#include "gateway/audit/denial_text.h"
+#include "gateway/audit/hex.h"
 #include "gateway/gateway.h"
 
 static void put_http_common(struct json_out *j, const struct gateway *g,
@@ -112,5 +114,52 @@ void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, s
     audit_put_text(&j, "userUID", str_from(user_uid));
     json_key(&j, "outcome");
     json_raw(&j, facts);
+    audit_end_entry(&j);
+}
+
+static void put_destination(struct json_out *j, const struct executor_denial *denial)
+{
+    char address[DENIAL_ADDRESS_SIZE];
+    denial_address_format(denial, address);
+    json_begin_object(j);
+    json_member_string(j, "address", address);
+    json_member_int(j, "port", denial->port);
+    json_member_string(j, "protocol", denial_protocol(denial));
+    json_member_string(j, "reason", denial_reason(denial));
+    json_key(j, "packets");
+    json_uint(j, denial->packets);
+    json_end_object(j);
+}
+
+static void put_owner(struct json_out *j, const Meta__ObjectReference *owner)
+{
+    if (owner) {
+        audit_put_text(j, "userUID", str_from(owner->uid));
+        audit_put_ref_parts(j, "userRef", owner->api_version, owner->kind, owner->uid, owner->name,
+                            owner->resource_version);
+    }
+}
+
+void audit_record_network(const struct audit_network *facts, int64_t wall_ns, struct buf *out)
+{
+    const struct executor_network_denied *denied = facts->denied;
+    char sandbox[2 * sizeof denied->sandbox.bytes + 1];
+    struct json_out j = json_out_to(out);
+    hex_encode(denied->sandbox.bytes, sizeof denied->sandbox.bytes, sandbox);
+    audit_begin_event(&j, "NetworkLog", "NETWORK_DENIED", wall_ns);
+    put_owner(&j, facts->owner);
+    audit_put_text(&j, "runId", str_from(facts->run_id));
+    audit_put_ref(&j, "workspaceRef", facts->workspace);
+    audit_put_ref(&j, "spaceRef", facts->space);
+    audit_put_ref(&j, "templateRef", facts->template_);
+    json_member_string(&j, "sandbox", sandbox);
+    json_key(&j, "destinations");
+    json_begin_array(&j);
+    for (size_t i = 0; i < denied->count; i++) {
+        put_destination(&j, &denied->entries[i]);
+    }
+    json_end_array(&j);
+    json_key(&j, "others");
+    json_uint(&j, denied->others);
     audit_end_entry(&j);
 }

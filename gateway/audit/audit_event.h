@@ -1,7 +1,9 @@
 #ifndef AUDIT_AUDIT_EVENT_H
 #define AUDIT_AUDIT_EVENT_H
 
+#include "api/cordium.pb-c.h"
 #include "api/core.pb-c.h"
+#include "executor/client/executor_client.h"
 #include "gateway/edge/call.h"
 #include "policy/base/bytes.h"
 
@@ -44,5 +46,17 @@ void audit_record_daemon(const struct audit_daemon *facts, int64_t wall_ns, stru
 /* The end of a Run whose request is over already: its client went away, or cancelled it. facts is a
  * JSON object on one line (oneshot_write_facts()). */
 void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, struct buf *out);
+
+/* What network rules refused to a sandbox. Members may be NULL, except denied: all of them for the
+ * sandbox of an image's build. */
+struct audit_network {
+    const struct executor_network_denied *denied;
+    const char *run_id; /* of a Run; it has no workspace */
+    const Cordium__Workspace *workspace;
+    const Meta__ObjectReference *owner; /* the user */
+    const Cordium__Space *space;
+    const Cordium__Template *template_;
+};
+void audit_record_network(const struct audit_network *facts, int64_t wall_ns, struct buf *out);
 
 #endif

@@ -165,7 +165,7 @@ static struct str bytes_of(const char *text, ProtobufCBinaryData data)
     return data.len > 0 ? str_make(data.data, data.len) : str_from(text);
 }
 
-enum { MEBIBYTE = 1024 * 1024 };
+enum { MEBIBYTE = 1024 * 1024, DESTINATIONS_SHOWN = 8 };
 
 static void print_usage(FILE *to, const Ext__RunUsage *u)
 {
@@ -180,6 +180,31 @@ static void print_usage(FILE *to, const Ext__RunUsage *u)
         fprintf(to, ", %.1f MiB read and %.1f MiB written of the disk",
                 (double)u->io_read_bytes / MEBIBYTE, (double)u->io_write_bytes / MEBIBYTE);
     }
+}
+
+static void print_denials(FILE *to, const Ext__RunResult__Facts *facts)
+{
+    const size_t shown = facts->n_denied_destinations < DESTINATIONS_SHOWN
+                             ? facts->n_denied_destinations
+                             : DESTINATIONS_SHOWN;
+    uint64_t told = 0;
+    fprintf(to, "cordium: network: %llu packets refused",
+            (unsigned long long)facts->network_denied);
+    for (size_t i = 0; i < facts->n_denied_destinations; i++) {
+        told += facts->denied_destinations[i]->packets;
+    }
+    for (size_t i = 0; i < shown; i++) {
+        const Ext__RunResult__Destination *d = facts->denied_destinations[i];
+        fprintf(to, "%s %s:%u/%s (%s)", i > 0 ? "," : ":", d->address, d->port, d->protocol,
+                d->reason);
+    }
+    if (shown < facts->n_denied_destinations) {
+        fprintf(to, ", %zu more destinations", facts->n_denied_destinations - shown);
+    }
+    if (told < facts->network_denied) {
+        fprintf(to, ", %llu packets elsewhere", (unsigned long long)(facts->network_denied - told));
+    }
+    fputc('\n', to);
 }
 
 /* What became of it, for a person, in one line. */
@@ -215,6 +240,9 @@ static void print_fate(FILE *to, const Ext__RunResult *r)
         fprintf(to, "; its limit of files was reached");
     }
     fprintf(to, " (run %s)\n", r->run_id);
+    if (r->facts && r->facts->network_denied > 0) {
+        print_denials(to, r->facts);
+    }
 }
 
 static int write_files(const Ext__RunResult *r, const struct arguments *args, struct error *err)

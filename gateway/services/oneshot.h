@@ -75,6 +75,7 @@ struct oneshot {
     bool is_over;
     bool is_disk_full;
     bool are_inodes_full;
+    struct executor_network_denied network_denied; /* up to now */
 
     struct oneshot_output helper[2]; /* of cordium-files */
     struct oneshot_output output[2];

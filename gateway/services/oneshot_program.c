@@ -263,9 +263,30 @@ static void on_last_look(void *context, const struct executor_reply *reply)
     oneshot_finish(o);
 }
 
+static void on_denials_told(void *context, const struct executor_reply *reply)
+{
+    struct oneshot *o = context;
+    (void)reply;
+    o->pending--;
+    oneshot_free_when_over(o);
+}
+
+/* Answers come in their order: what was refused is known before the last look at the usage is. */
+static void ask_denials(struct oneshot *o, struct executor_client *client)
+{
+    if (o->sandbox.network.mode != EXECUTOR_NETWORK_NONE &&
+        executor_network_denials(client, &o->sandbox.id,
+                                 (struct executor_callback){on_denials_told, o}, NULL) == 0) {
+        o->pending++;
+    }
+}
+
 static void look_last(struct oneshot *o)
 {
     struct executor_client *client = executor_link_client(o->gateway->executor, NULL);
+    if (client && o->outcome.kind != EXEC_LOST) {
+        ask_denials(o, client);
+    }
     if (o->outcome.kind == EXEC_LOST || !client ||
         executor_sandbox_stats(client, &o->sandbox.id, (struct executor_callback){on_last_look, o},
                                NULL)) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "gateway/audit/audit_out.h"
+#include "gateway/audit/denial_text.h"
 #include "gateway/audit/hex.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
@@ -105,6 +106,33 @@ static void add_known_usage(const struct executor_run_exit *e, Ext__RunUsage *u)
     }
 }
 
+static int add_denials(const struct executor_network_denied *denied, Ext__RunResult__Facts *facts,
+                       struct arena *arena)
+{
+    facts->network_denied = denial_packets(denied);
+    facts->denied_destinations =
+        arena_calloc(arena, denied->count + 1, sizeof *facts->denied_destinations);
+    for (size_t i = 0; facts->denied_destinations && i < denied->count; i++) {
+        const struct executor_denial *denial = &denied->entries[i];
+        char address[DENIAL_ADDRESS_SIZE];
+        Ext__RunResult__Destination *d =
+            CODEC_NEW(arena, Ext__RunResult__Destination, ext__run_result__destination);
+        denial_address_format(denial, address);
+        if (!d || !(d->address = arena_strdup(arena, address))) {
+            return -STATUS_RESOURCE_EXHAUSTED;
+        }
+        d->port = denial->port;
+        d->protocol = arena_strdup(arena, denial_protocol(denial));
+        d->reason = arena_strdup(arena, denial_reason(denial));
+        d->packets = denial->packets;
+        if (!d->protocol || !d->reason) {
+            return -STATUS_RESOURCE_EXHAUSTED;
+        }
+        facts->denied_destinations[facts->n_denied_destinations++] = d;
+    }
+    return facts->denied_destinations ? 0 : -STATUS_RESOURCE_EXHAUSTED;
+}
+
 static int add_outcome(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
 {
     const struct exec_outcome *outcome = &o->outcome;
@@ -127,6 +155,9 @@ static int add_outcome(const struct oneshot *o, Ext__RunResult *r, struct arena 
     r->facts->disk_full = o->is_disk_full;
     r->facts->inodes_full = o->are_inodes_full;
     r->facts->killed_by = arena_strdup(arena, killed_by(outcome));
+    if (add_denials(&o->network_denied, r->facts, arena)) {
+        return -STATUS_RESOURCE_EXHAUSTED;
+    }
     r->usage->disk_bytes = o->disk_bytes;
     if (outcome->has_event) {
         r->facts->oom_kills = e->oom_kills;
@@ -393,6 +424,8 @@ void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
         json_member_bool(&j, "diskFull", result->facts->disk_full);
         json_member_bool(&j, "inodesFull", result->facts->inodes_full);
         json_member_string_opt(&j, "killedBy", result->facts->killed_by);
+        json_key(&j, "networkDenied");
+        json_uint(&j, result->facts->network_denied);
     }
     if (result->stdout && result->stderr) {
         json_member_int(&j, "stdoutBytes", (int64_t)result->stdout->total_bytes);

@@ -284,14 +284,20 @@ unsigned oneshot_table_count_of(const struct oneshot_table *table, const char *o
     return count;
 }
 
-bool oneshot_table_has_sandbox(const struct oneshot_table *table, const struct executor_uuid *id)
+struct oneshot *oneshot_table_find_sandbox(struct oneshot_table *table,
+                                           const struct executor_uuid *id)
 {
-    for (const struct oneshot *o = table->live; o; o = o->next) {
-        if (o->has_sandbox && memcmp(o->sandbox.id.bytes, id->bytes, sizeof id->bytes) == 0) {
-            return true;
-        }
+    struct oneshot *o = table->live;
+    while (o && memcmp(o->sandbox.id.bytes, id->bytes, sizeof id->bytes) != 0) {
+        o = o->next;
     }
-    return false;
+    return o;
+}
+
+bool oneshot_table_has_sandbox(struct oneshot_table *table, const struct executor_uuid *id)
+{
+    const struct oneshot *o = oneshot_table_find_sandbox(table, id);
+    return o && o->has_sandbox;
 }
 
 /* A result may be lost in a power cut, as the program was; not with the process. */

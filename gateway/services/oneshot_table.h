@@ -29,7 +29,10 @@ struct oneshot *oneshot_table_find_name(struct oneshot_table *table, const char 
 /* Live ones, of all and of one user. NULL has none. */
 unsigned oneshot_table_count(const struct oneshot_table *table);
 unsigned oneshot_table_count_of(const struct oneshot_table *table, const char *owner_uid);
-bool oneshot_table_has_sandbox(const struct oneshot_table *table, const struct executor_uuid *id);
+/* Also of one whose sandbox is being taken down. */
+struct oneshot *oneshot_table_find_sandbox(struct oneshot_table *table,
+                                           const struct executor_uuid *id);
+bool oneshot_table_has_sandbox(struct oneshot_table *table, const struct executor_uuid *id);
 
 /* Takes the key, if there is one, before anything happens: ALREADY_EXISTS. */
 int oneshot_table_insert(struct oneshot_table *table, struct oneshot *o, const char *key,

@@ -8,6 +8,7 @@
 #include "gateway/gateway.h"
 #include "gateway/services/oneshot_table.h"
 #include "gateway/services/duration.h"
+#include "gateway/services/network_denials.h"
 #include "gateway/services/workspace_start.h"
 #include "gateway/services/workspace_sweep.h"
 
@@ -319,7 +320,16 @@ static void on_gone(void *context, const struct executor_sandbox_gone *event)
     workspace_table_sandbox_gone(context, event);
 }
 
+static void on_denied(void *context, const struct executor_network_denied *event)
+{
+    network_denials_record(context, event);
+}
+
 struct executor_link_events workspace_executor_events(struct gateway *g)
 {
-    return (struct executor_link_events){on_up, on_down, on_gone, g};
+    return (struct executor_link_events){.up = on_up,
+                                         .down = on_down,
+                                         .sandbox_gone = on_gone,
+                                         .network_denied = on_denied,
+                                         .context = g};
 }

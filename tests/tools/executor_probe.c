@@ -365,7 +365,10 @@ int main(int argc, char **argv)
 {
     struct probe p = {0};
     struct error err;
-    const struct executor_client_events events = {on_exit_event, on_gone, on_disconnect, &p};
+    const struct executor_client_events events = {.run_exited = on_exit_event,
+                                                  .sandbox_gone = on_gone,
+                                                  .disconnected = on_disconnect,
+                                                  .context = &p};
     if (argc < 4) {
         fprintf(stderr, "see the head of tests/tools/executor_probe.c\n");
         return 2;

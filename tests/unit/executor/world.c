@@ -24,6 +24,13 @@ static void on_exited(void *context, const struct executor_run_exit *event)
     w->exits[w->exit_count++ % 64] = *event;
 }
 
+static void on_denied(void *context, const struct executor_network_denied *event)
+{
+    struct world *w = context;
+    w->denied = *event;
+    w->denied_count++;
+}
+
 static void on_gone(void *context, const struct executor_sandbox_gone *event)
 {
     struct world *w = context;
@@ -126,7 +133,10 @@ pid_t world_start_daemon(const struct world *w)
 void world_connect_client(struct world *w)
 {
     struct error err;
-    const struct executor_client_events events = {on_exited, on_gone, NULL, w};
+    const struct executor_client_events events = {.run_exited = on_exited,
+                                                  .sandbox_gone = on_gone,
+                                                  .network_denied = on_denied,
+                                                  .context = w};
     int r = -1;
     w->exit_count = 0; /* a new daemon counts its runs from one again */
     for (int i = 0; i < 300 && r < 0; i++) {

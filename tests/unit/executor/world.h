@@ -26,6 +26,8 @@ struct world {
     size_t exit_count;
     struct executor_sandbox_gone gone;
     unsigned gone_count;
+    struct executor_network_denied denied; /* the last */
+    unsigned denied_count;
 };
 
 /* One daemon for all tests of a suite; Check has no place of its own for what a suite shares. NULL
