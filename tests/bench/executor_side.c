@@ -106,7 +106,8 @@ int executor_side_new(const char *socket_path, uint32_t gateway_uid, struct exec
     if (!e) {
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
     }
-    const struct executor_client_events events = {on_exited, on_gone, on_lost, e};
+    const struct executor_client_events events = {
+        .run_exited = on_exited, .sandbox_gone = on_gone, .disconnected = on_lost, .context = e};
     if (seteuid(gateway_uid) == -1) {
         free(e);
         return error_set_errno(err, STATUS_PERMISSION_DENIED, errno, "take the gateway's identity");
