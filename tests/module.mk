@@ -16,6 +16,7 @@ include tests/data.mk
 include tests/bench.mk
 include tests/cases.mk
 include tests/bench/policy/module.mk
+include tests/bench/audit/module.mk
 include tests/attack/module.mk
 
 # A runner is made of test_*.c, each of which defines `Suite *suite_<file name without test_>(void)`.

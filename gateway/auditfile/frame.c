@@ -12,7 +12,7 @@ struct frame_encoder {
     ZSTD_CCtx *ctx;
 };
 
-static int content_size(struct str frame, size_t *ret, struct error *err)
+int frame_content_size(struct str frame, size_t *ret, struct error *err)
 {
     unsigned long long n = ZSTD_getFrameContentSize(frame.ptr, frame.len);
     if (n == ZSTD_CONTENTSIZE_UNKNOWN || n == ZSTD_CONTENTSIZE_ERROR ||
@@ -35,7 +35,7 @@ int frame_measure(struct str bytes, size_t *ret_bytes, struct error *err)
     if (ZSTD_isError(n)) {
         return error_set(err, STATUS_DATA_LOSS, "no zstd frame: %s", ZSTD_getErrorName(n));
     }
-    if (content_size(str_make(bytes.ptr, n), &content, err) < 0) {
+    if (frame_content_size(str_make(bytes.ptr, n), &content, err) < 0) {
         return -STATUS_DATA_LOSS;
     }
     *ret_bytes = n;
@@ -45,7 +45,7 @@ int frame_measure(struct str bytes, size_t *ret_bytes, struct error *err)
 int frame_decode(struct str frame, struct buf *out, struct error *err)
 {
     size_t room = 0;
-    int rc = content_size(frame, &room, err);
+    int rc = frame_content_size(frame, &room, err);
     if (rc || room == 0) {
         return rc;
     }

@@ -14,6 +14,9 @@
  * when they are no frame, or one without a content size, or of more than SEGMENT_LINE_MAX_BYTES. */
 int frame_measure(struct str bytes, size_t *ret_bytes, struct error *err);
 
+/* How long its content is; of one whole frame. DATA_LOSS as above. */
+int frame_content_size(struct str frame, size_t *ret, struct error *err);
+
 /* Appends the content of one whole frame. DATA_LOSS when its checksum or anything else is wrong. */
 int frame_decode(struct str frame, struct buf *out, struct error *err);
 

@@ -188,7 +188,7 @@ static int first_sequence(const struct segment_block *block, struct buf *plain, 
     return rc;
 }
 
-static void go_to(struct segment_reader *r, uint64_t offset)
+void segment_reader_go_to(struct segment_reader *r, uint64_t offset)
 {
     buf_clear(&r->ahead);
     r->offset = offset;
@@ -199,7 +199,7 @@ static int index_frames(struct segment_reader *r, struct segment_block *block, s
                         struct error *err)
 {
     int rc;
-    go_to(r, 0);
+    segment_reader_go_to(r, 0);
     for (;;) {
         uint64_t offset = r->offset;
         rc = next_frame(r, block, err);
@@ -226,12 +226,12 @@ static int seek_frame(struct segment_reader *r, uint64_t sequence, struct segmen
     while (rc == 0 && high - low > 1) {
         size_t middle = low + (high - low) / 2;
         uint64_t first = 0;
-        go_to(r, offsets[middle]);
+        segment_reader_go_to(r, offsets[middle]);
         rc = next_frame(r, block, err);
         rc = rc == 1 ? first_sequence(block, plain, &first, err) : rc;
         *(first > 0 && first <= sequence ? &low : &high) = middle;
     }
-    go_to(r, high > 0 ? offsets[low] : 0);
+    segment_reader_go_to(r, high > 0 ? offsets[low] : 0);
     buf_free(&index);
     return rc;
 }
@@ -242,7 +242,7 @@ static int sequence_behind(struct segment_reader *r, uint64_t offset, struct seg
 {
     struct str one;
     struct line line;
-    go_to(r, offset);
+    segment_reader_go_to(r, offset);
     int rc = next_lines(r, block, err);
     struct str text = buf_str(&block->bytes);
     bool is_whole = rc == 1 && (offset == 0 || line_take(&text, &one));
@@ -272,14 +272,14 @@ static int seek_line(struct segment_reader *r, uint64_t sequence, struct segment
             high = middle;
         }
     }
-    go_to(r, low);
+    segment_reader_go_to(r, low);
     return rc;
 }
 
 void segment_reader_skip(struct segment_reader *r, uint64_t bytes)
 {
     off_t end = r->is_compressed ? 0 : lseek(r->fd, 0, SEEK_END);
-    go_to(r, end > 0 && (uint64_t)end > bytes ? (uint64_t)end - bytes : 0);
+    segment_reader_go_to(r, end > 0 && (uint64_t)end > bytes ? (uint64_t)end - bytes : 0);
 }
 
 int segment_reader_seek(struct segment_reader *r, uint64_t sequence, struct error *err)

@@ -29,6 +29,9 @@ void segment_reader_close(struct segment_reader *r); /* NULL is fine */
  * file has it. A guess by the first line of some blocks: lines before it come first. */
 int segment_reader_seek(struct segment_reader *r, uint64_t sequence, struct error *err);
 
+/* The next block begins at that byte of the file: the beginning of a line, or of a frame. */
+void segment_reader_go_to(struct segment_reader *r, uint64_t offset);
+
 /* Leaves out what stands before the last `bytes` of a plain file; the first line is then cut. A
  * compressed file stays whole. */
 void segment_reader_skip(struct segment_reader *r, uint64_t bytes);
