@@ -7,8 +7,9 @@
 
 /* RE2's syntax (https://github.com/google/re2/wiki/Syntax), checked by position and rewritten where
  * PCRE2 reads it otherwise: sets with names, scripts, \v, \Q...\E, braces. Refused though RE2 takes
- * them: \C, the repetition of an anchor, [:alpha:] outside of brackets, collating elements, letters
- * by \p under (?i). tests/conformance/run_regex holds this against RE2 itself. */
+ * them: \C, the repetition of an anchor, a group repeated zero times, [:alpha:] outside of
+ * brackets, collating elements, letters by \p under (?i). tests/conformance/run_regex holds this
+ * against RE2 itself. */
 
 /* The shortest pattern for a set is two bytes, \W, and takes brackets outside of brackets. */
 enum { OUT_FACTOR = REGEX_SET_BYTES_MAX / 2 + 1 };
@@ -34,8 +35,9 @@ struct scanner {
     size_t depth;
     size_t atom_product; /* of the atom that a quantifier would repeat; 0: there is none */
     bool atom_is_unsure; /* it has groups and may match nothing */
-    bool folds;          /* (?i) holds here */
-    bool unsure;         /* such an atom is repeated */
+    bool atom_is_group;
+    bool folds;  /* (?i) holds here */
+    bool unsure; /* such an atom is repeated */
     bool has_properties;
 };
 
@@ -389,6 +391,7 @@ static void take_atom(struct scanner *s, bool is_empty)
     f->might_end = f->may_end;
     f->may_end = f->may_end && is_empty;
     s->atom_is_unsure = false;
+    s->atom_is_group = false;
 }
 
 static bool close_group(struct scanner *s)
@@ -402,6 +405,7 @@ static bool close_group(struct scanner *s)
     s->atom_product = closed.product;
     take_atom(s, is_empty);
     s->atom_is_unsure = is_empty && s->groups > closed.groups;
+    s->atom_is_group = true;
     return copy(s, 1);
 }
 
@@ -430,7 +434,7 @@ static size_t repeat_length(const struct scanner *s, size_t *ret_least, size_t *
     if (peek(s, n) == ',') {
         size_t digits = count_length(s, ++n, &high);
         n += digits;
-        high = digits == 0 ? low : high;
+        high = digits > 0 ? high : low > 0 ? low : 1; /* {0,} is '*' */
         if (high < low) {
             high = REGEX_REPEAT_MAX + 1;
         }
@@ -443,6 +447,11 @@ static bool scan_quantifier(struct scanner *s, size_t len, size_t least, size_t 
 {
     if (s->atom_product == 0) {
         return reject(s, "nothing to repeat");
+    }
+    if (most == 0 && s->atom_is_group) {
+        /* PCRE2 reads on behind its first branch: of (?:a|\Ab){0}c it thinks that it begins at \A.
+         */
+        return reject(s, "a group repeated zero times: leave it out");
     }
     if (least == 0) {
         s->frames[s->depth].may_end = s->frames[s->depth].might_end;
