@@ -63,3 +63,6 @@ FUZZ_EXECUTOR_OBJECTS := $(patsubst %,$(OUT)/%.o,executor/sandbox_spec executor/
 	$(patsubst executor/%.c,executor/%,$(wildcard executor/steps/network*.c)))
 $(OUT)/tests/fuzz/fuzz_executor_messages: $(OUT)/tests/fuzz/fuzz_executor_messages.o $(FUZZ_EXECUTOR_OBJECTS) $(OUT)/libbase.a
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(EXECUTOR_LIBS) -o $@
+$(OUT)/tests/fuzz/fuzz_network_notes: $(OUT)/tests/fuzz/fuzz_network_notes.o $(OUT)/executor/steps/network_denials.o \
+	$(OUT)/executor/proc/fd.o $(OUT)/libbase.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ -o $@

@@ -188,21 +188,20 @@ static void print_denials(FILE *to, const Ext__RunResult__Facts *facts)
                              ? facts->n_denied_destinations
                              : DESTINATIONS_SHOWN;
     uint64_t told = 0;
-    fprintf(to, "cordium: network: %llu packets refused",
-            (unsigned long long)facts->network_denied);
+    fprintf(to, "cordium: network: refused");
     for (size_t i = 0; i < facts->n_denied_destinations; i++) {
         told += facts->denied_destinations[i]->packets;
     }
     for (size_t i = 0; i < shown; i++) {
         const Ext__RunResult__Destination *d = facts->denied_destinations[i];
-        fprintf(to, "%s %s:%u/%s (%s)", i > 0 ? "," : ":", d->address, d->port, d->protocol,
+        fprintf(to, "%s %s:%u/%s (%s)", i > 0 ? "," : "", d->address, d->port, d->protocol,
                 d->reason);
     }
     if (shown < facts->n_denied_destinations) {
-        fprintf(to, ", %zu more destinations", facts->n_denied_destinations - shown);
+        fprintf(to, "; destinations beside these: %zu", facts->n_denied_destinations - shown);
     }
     if (told < facts->network_denied) {
-        fprintf(to, ", %llu packets elsewhere", (unsigned long long)(facts->network_denied - told));
+        fprintf(to, "; other packets: %llu", (unsigned long long)(facts->network_denied - told));
     }
     fputc('\n', to);
 }

@@ -61,6 +61,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct bytes in = bytes_over(body, body_size);
         struct executor_run_exit e;
         (void)decode_run_exit(&in, &e);
+    } else if (header.type == MESSAGE_NETWORK_DENIED) {
+        struct bytes in = bytes_over(body, body_size);
+        struct executor_network_denied denied;
+        if (decode_network_denied(&in, &denied) && denied.count > EXECUTOR_DENIALS_MAX) {
+            abort();
+        }
     } else if (header.type == MESSAGE_REPLY) {
         struct bytes in = bytes_over(body, body_size);
         struct executor_host_report report;

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "executor/steps/network.h"
+#include "executor/steps/network_denials.h"
 #include "executor/steps/network_wire.h"
 
 #define IP(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (d))
@@ -735,6 +735,66 @@ START_TEST(link_without_rules_has_no_denials_to_tell)
 }
 END_TEST
 
+struct notes {
+    struct network_note list[4];
+    size_t count;
+};
+
+static bool keep_note(void *context, const struct network_note *note)
+{
+    struct notes *notes = context;
+    if (notes->count == COUNT(notes->list)) {
+        return false;
+    }
+    notes->list[notes->count++] = *note;
+    return true;
+}
+
+/* As Linux 6.18 answered the dump of a set with two elements. */
+START_TEST(answer_of_the_kernel_is_read_whole_or_refused)
+{
+    char answer[1024];
+    struct notes notes = {0};
+    bool is_last = true;
+    FILE *file = fopen("testdata/fuzz/network_notes/noted", "re");
+    ck_assert_ptr_nonnull(file);
+    size_t size = fread(answer, 1, sizeof(answer), file);
+    fclose(file);
+
+    ck_assert(network_notes_parse(answer, size, keep_note, &notes, &is_last));
+    ck_assert(!is_last);
+    ck_assert_uint_eq(notes.count, 2);
+    const struct network_denial *d = &notes.list[0].denial;
+    ck_assert_uint_eq(notes.list[0].interface, 1);
+    ck_assert_uint_eq(d->address, IP(198, 51, 100, 7));
+    ck_assert_uint_eq(d->port, 4444);
+    ck_assert_uint_eq(d->protocol, IPPROTO_TCP);
+    ck_assert_uint_eq(d->reason, NETWORK_DENIAL_DEFAULT);
+    ck_assert_uint_eq(d->packets, 3);
+    for (size_t cut = 1; cut < size; cut++) {
+        notes.count = 0;
+        ck_assert_msg(!network_notes_parse(answer, cut, keep_note, &notes, &is_last), "%zu", cut);
+    }
+}
+END_TEST
+
+START_TEST(denials_beyond_the_room_go_to_the_others)
+{
+    struct network_denials all = {0};
+    struct network_denial d = {IP(198, 51, 100, 7), 0, IPPROTO_TCP, NETWORK_DENIAL_RULE, 2};
+    for (uint16_t port = 1; port <= NETWORK_DENIALS_MAX + 5; port++) {
+        d.port = port;
+        network_denials_add(&all, &d);
+    }
+    d.port = 7;
+    network_denials_add(&all, &d); /* there is an entry for it */
+    network_denials_add(&all, &(struct network_denial){.packets = 3});
+    ck_assert_uint_eq(all.count, NETWORK_DENIALS_MAX);
+    ck_assert_uint_eq(all.others, 5 * 2 + 3);
+    ck_assert_uint_eq(all.entries[6].packets, 4);
+}
+END_TEST
+
 START_TEST(largest_policy_is_accepted)
 {
     struct world w;
@@ -834,6 +894,8 @@ Suite *suite_network(void)
     tcase_add_test(c, port_scan_fills_a_bounded_set_and_the_rest_is_counted);
     tcase_add_test(c, other_protocols_that_are_refused_are_counted);
     tcase_add_test(c, link_without_rules_has_no_denials_to_tell);
+    tcase_add_test(c, answer_of_the_kernel_is_read_whole_or_refused);
+    tcase_add_test(c, denials_beyond_the_room_go_to_the_others);
     tcase_add_test(c, largest_policy_is_accepted);
     tcase_add_test(c, wrong_policies_are_refused_with_the_rule_named);
     tcase_add_test(c, policy_that_lets_nothing_pass_needs_no_link);
