@@ -1,6 +1,7 @@
 """Images that are traps: links for mount points, names that lead out, nodes and pipes where files are read."""
 
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -99,9 +100,9 @@ def start(world, reference):
     """Gives (workspace, "") or (None, why not); never neither."""
     began = time.monotonic()
     try:
-        return world.workspace(reference, timeout=40), ""
+        return world.workspace(reference, timeout=60), ""
     except CordiumError as error:
-        assert time.monotonic() - began < 35, f"neither starts nor is refused: {error}"
+        assert time.monotonic() - began < 55, f"neither starts nor is refused: {error}"
         return None, str(error)
 
 
@@ -201,7 +202,7 @@ def traps_in_layers(world):
 # --- row 12 ---
 
 IDS = ["0", "00", "4294967296", "18446744073709551616", "-1", "1e3", "", " 0", "0 ", "+0", "0x0", "\uff10", "1000.0"]
-USERS = ["4294967296", "1e3", "-1", "", "root ", "\uff10", "0", "root", "root:root", "1000:0", " root", "0:0", "\u0000"[:0]]
+USERS = ["4294967296", "1e3", "-1", "", "root ", "\uff10", "0", "root", "root:root", "1000:0", " root", "0:0"]
 
 
 def user_of(world, name, layer, config=None):
@@ -242,4 +243,19 @@ def names_of_users(world):
 
     with ThreadPoolExecutor(3) as pool:
         told = list(pool.map(one, enumerate(dict.fromkeys(USERS))))
-    return told, "root is uid 0 where it is asked for"
+    return told + [asked_for(world, value) for value in ASKED], "root is uid 0 where it is asked for"
+
+
+ASKED = (None, False, 0, 1, "", "0", "root", "1e3", "true", [], {})
+
+
+def asked_for(world, value):
+    """What becomes of a caller's runAsRoot that is no plain true."""
+    request = {"image": world.image, "argv": ["/bin/id", "-u"], "runAsRoot": value}
+    code, text = world.platform.curl("/v1/run", json.dumps(request), world.access)
+    if code == 200:
+        uid = json.loads(text)["stdout"]["text"].strip()
+        assert uid == "1000", f"runAsRoot {value!r} is uid {uid}"
+        return f"runAsRoot {value!r} uid {uid}"
+    assert code == 400 and "message" in text, f"runAsRoot {value!r}: HTTP {code}: {text[:200]}"
+    return f"runAsRoot {value!r} refused"

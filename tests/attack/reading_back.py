@@ -11,7 +11,7 @@ import time
 import images
 from cordium import CordiumError
 from image_tricks import host_state, links_followed_outside
-from images import device, fifo, hard_link, link, member
+from images import device, fifo, folder, hard_link, link, member
 from report import attack
 from world import eventually
 
@@ -184,6 +184,14 @@ def check_place(base, name):
 @attack(29, "archives of a hostile tar where the client copies a folder")
 def copied_folders(world):
     told = []
+    base, place = new_place(world)
+    for text in (b"first", b"second"):  # what is no trap arrives, and is replaced by the next copy
+        kept = [folder("sub", 0o555), member("sub/file", data=text, mode=0o444), link("link", "sub/file")]
+        done = copy_out(world, kept, place)
+        assert done.returncode == 0 and os.path.islink(os.path.join(place, "link")), done
+        with open(os.path.join(place, "link"), "rb") as file:
+            assert file.read() == text, f"the copy has not {text}"
+        assert stat.S_IMODE(os.stat(os.path.join(place, "sub")).st_mode) == 0o555, os.stat(os.path.join(place, "sub"))
     for name, archive in ARCHIVES:
         base, place = new_place(world)
         done = copy_out(world, archive, place)

@@ -190,6 +190,7 @@ static int try_catch_setup(const char *argument)
 }
 
 struct caught {
+    unsigned closed; /* processes whose program is not told */
     unsigned seen;
     unsigned read_only;
     unsigned written;
@@ -203,16 +204,37 @@ static void overwrite(int exe, struct caught *c)
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", exe);
     for (int i = 0; i < 50; i++) {
         int fd = open(path, O_RDWR | O_CLOEXEC);
+        bool is_busy = fd == -1 && errno == ETXTBSY;
         if (fd != -1 && pread(fd, piece, PIECE, 0) == PIECE && pwrite(fd, "HURT", PIECE, 0) > 0) {
             c->written++;
             (void)close(fd);
             return;
         }
         (void)close(fd);
-        if (errno != ETXTBSY) {
+        if (!is_busy) {
             return;
         }
         (void)usleep(2000);
+    }
+}
+
+static void catch_one(int proc, const char *pid, const char *want, struct caught *c)
+{
+    char path[64], target[PATH_BYTES] = "";
+    (void)snprintf(path, sizeof path, "%.16s/exe", pid);
+    if (readlinkat(proc, path, target, sizeof target - 1) <= 0) {
+        c->closed += errno == EACCES;
+        return;
+    }
+    if (!strstr(target, want)) {
+        return;
+    }
+    c->seen++;
+    int exe = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (exe != -1) {
+        c->read_only++;
+        overwrite(exe, c);
+        (void)close(exe);
     }
 }
 
@@ -223,28 +245,21 @@ static int try_catch_program(const char *argument)
     char want[PATH_BYTES], seconds[PATH_BYTES];
     attempt_split(argument, want, seconds, PATH_BYTES);
     long long end = attempt_now_ms() + strtol(seconds, NULL, 10) * 1000;
-    struct caught c = {0, 0, 0};
+    struct caught c = {0, 0, 0, 0};
     DIR *d = opendir("/proc");
     while (d && !has_ended(end)) {
         rewinddir(d);
         for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-            char path[64], target[PATH_BYTES] = "";
-            (void)snprintf(path, sizeof path, "%.16s/exe", e->d_name);
-            if (!isdigit((unsigned char)e->d_name[0]) ||
-                readlinkat(dirfd(d), path, target, sizeof target - 1) <= 0 ||
-                !strstr(target, want)) {
-                continue;
+            if (isdigit((unsigned char)e->d_name[0]) && strcmp(e->d_name, "1") != 0) {
+                catch_one(dirfd(d), e->d_name, want, &c);
             }
-            c.seen++;
-            int exe = openat(dirfd(d), path, O_RDONLY | O_CLOEXEC);
-            c.read_only += exe != -1;
-            if (exe != -1) {
-                overwrite(exe, &c);
-            }
-            (void)close(exe);
         }
     }
-    attempt_note("seen %u, opened %u, written %u", c.seen, c.read_only, c.written);
+    if (d) {
+        (void)closedir(d);
+    }
+    attempt_note("closed %u, seen %u, opened %u, written %u", c.closed, c.seen, c.read_only,
+                 c.written);
     return c.written > 0 ? 0 : -EACCES;
 }
 

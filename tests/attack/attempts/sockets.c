@@ -147,7 +147,8 @@ static int try_abstract_socket(const char *argument)
 static int try_socket_path(const char *argument)
 {
     int fd = -1;
-    return connect_unix(argument, false, &fd);
+    int r = connect_unix(argument, false, &fd);
+    return r == -EPROTOTYPE ? 0 : r; /* it is there, but not of that type */
 }
 
 static int send_descriptors(int to, int fd, int count)
