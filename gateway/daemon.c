@@ -20,6 +20,7 @@
 #include "gateway/gateway.h"
 #include "gateway/identity/bootstrap.h"
 #include "gateway/identity/token.h"
+#include "gateway/idle_memory.h"
 #include "gateway/request.h"
 #include "gateway/services/oneshot_table.h"
 #include "gateway/services/image_builder.h"
@@ -48,6 +49,7 @@ struct daemon {
     bool loop_is_open;
     bool is_stopping;
     const char *config_sha256;
+    struct idle_memory *idle_memory;
 };
 
 static void record_event(const struct gateway *g, const struct audit_daemon *facts)
@@ -205,7 +207,8 @@ static int open_services(struct daemon *d, struct error *err)
     };
     if (watch_hub_new(g, &g->watches, err) < 0 || image_table_new(g, &g->images, err) < 0 ||
         workspace_table_new(g, &g->workspaces, err) < 0 ||
-        oneshot_table_new(g, &g->oneshots, err) < 0 || work_queue_new(g, &g->work, err) < 0 ||
+        oneshot_table_new(g, &g->oneshots, err) < 0 ||
+        idle_memory_new(g, &d->idle_memory, err) < 0 || work_queue_new(g, &g->work, err) < 0 ||
         edge_server_new(&d->loop, edge_limits_default(), &request_events, g, &g->edge, err) < 0) {
         return -err->status;
     }
@@ -248,6 +251,7 @@ static void close_all(struct daemon *d)
     struct gateway *g = &d->gateway;
     telemetry_stop_serving(g->telemetry);
     edge_server_free(g->edge);
+    idle_memory_free(d->idle_memory);
     g->edge = NULL; /* workspaces that end by what follows leave their listeners alone */
     executor_link_free(g->executor);
     oneshot_table_free(g->oneshots);
