@@ -33,7 +33,7 @@ $(API_OBJECTS): $(OUT)/%.o: $(OUT)/%.c
 	@$(CC) $(CPPFLAGS) $(filter-out $(WARN),$(CFLAGS)) -MMD -MP -c $< -o $@
 
 # Whoever may include a generated header waits for it; -MMD knows the rest.
-$(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/*.c gateway/*/*.c tests/unit/gateway/*.c tests/fuzz/*.c tests/tools/*.c)): | $(API_STAMP)
+$(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/*.c gateway/*/*.c tests/unit/gateway/*.c tests/unit/cli/*.c tests/fuzz/*.c tests/tools/*.c)): | $(API_STAMP)
 
 GATEWAY_SOURCES := $(filter-out gateway/main.c,$(wildcard gateway/*.c gateway/edge/*.c gateway/identity/*.c \
 	gateway/rpc/*.c gateway/authorize/*.c gateway/policyfile/*.c gateway/audit/*.c gateway/auditfile/*.c gateway/services/*.c gateway/state/*.c gateway/telemetry/*.c gateway/text/*.c))
@@ -67,6 +67,10 @@ CLI_INPUTS := $(CLI_OBJECTS) $(OUT)/libpolicyfile.a $(OUT)/libcodec.a $(OUT)/lib
 
 $(OUT)/cordium: $(CLI_INPUTS)
 	$(CC) $(LDFLAGS) $(CLI_INPUTS) $(CLI_LIBS) -o $@
+
+# Its own unit tests, tests/unit/cli.
+UNIT_LIBS_cli := $(filter-out %/main.o,$(CLI_INPUTS))
+UNIT_SYSTEM_LIBS_cli := $(CLI_LIBS)
 
 $(OUT)/octeliumctl: $(OUT)/cordium
 	@ln -sf cordium $@

@@ -74,6 +74,7 @@ static bool set_text(struct arguments *a, int key, const char *text)
         {OPT_LANGUAGE, &a->language},
         {OPT_INTO, &a->into},
         {OPT_KEY, &a->key},
+        {OPT_ANCHOR, &a->anchor},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].key == key) {
@@ -110,6 +111,9 @@ static bool set_switch(struct arguments *a, int key)
         {OPT_ALL, &a->show_all},
         {OPT_ONLINE, &a->is_online},
         {OPT_IN_FORCE, &a->is_in_force},
+        {OPT_WITH_KEY, &a->with_key},
+        {OPT_OLDEST_FIRST, &a->oldest_first},
+        {OPT_EVERY_LINE, &a->every_line},
     };
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
         if (switches[i].key == key) {
@@ -130,6 +134,7 @@ static bool set_list_or_number(struct arguments *a, int key, const char *text,
                                  : key == OPT_TAG     ? &a->tags
                                  : key == OPT_COLLECT ? &a->collect
                                  : key == OPT_SEND    ? &a->sent_files
+                                 : key == OPT_BY      ? &a->by
                                                       : NULL;
     if (list) {
         add_to_list(list, text, state);
@@ -142,6 +147,8 @@ static bool set_list_or_number(struct arguments *a, int key, const char *text,
                        : key == OPT_ITEMS_PER_PAGE ? &a->items_per_page
                        : key == OPT_AUDIT_LINES    ? &a->audit_lines
                        : key == OPT_TIMEOUT        ? &a->timeout_seconds
+                       : key == 'n'                ? &a->line_count
+                       : key == OPT_TOP            ? &a->top
                                                    : NULL;
     if (number) {
         *number = parse_number(text, state);
@@ -161,6 +168,14 @@ static void take_word(struct parse *p, const char *word, struct argp_state *stat
             add_to_list(&a->words, state->argv[state->next++], state);
         }
     }
+}
+
+static void add_condition(struct arguments *a, int key, const char *value, struct argp_state *state)
+{
+    if (a->where_count == ARGUMENTS_LIST_MAX) {
+        argp_error(state, "more than %d conditions", ARGUMENTS_LIST_MAX);
+    }
+    a->where[a->where_count++] = (struct argument_condition){key, value};
 }
 
 static error_t parse_one(int key, char *text, struct argp_state *state)
@@ -186,6 +201,14 @@ static error_t parse_one(int key, char *text, struct argp_state *state)
         }
         return 0;
     }
+    if (key >= OPT_WHERE_FIRST && key <= OPT_WHERE_LAST) {
+        add_condition(p->args, key, text, state);
+        return 0;
+    }
+    if (key == 'f' && !text) { /* of `audit tail`: without a file */
+        p->args->follow = true;
+        return 0;
+    }
     if (set_text(p->args, key, text) || set_switch(p->args, key) ||
         set_list_or_number(p->args, key, text, state)) {
         return 0;
@@ -193,28 +216,44 @@ static error_t parse_one(int key, char *text, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-/* Programs and CI services read findings about policies in two more forms. */
+/* Forms of output besides table, json and yaml. Programs and CI services read findings about
+ * policies in two more forms; lines of the audit log are JSON already. */
+static const struct {
+    const char *command;
+    const char *formats[5];
+} own_formats[] = {
+    {"policy check", {"text", "json", "sarif"}},
+    {"policy test", {"text", "json", "yaml"}},
+    {"doctor", {"text", "json", "yaml"}},
+    {"audit list", {"table", "jsonl", "json", "yaml"}},
+    {"audit tail", {"table", "jsonl", "json", "yaml"}},
+    {"audit show", {"text", "jsonl", "json", "yaml"}},
+    {"audit verify", {"text", "json", "yaml"}},
+};
+
 static void check_output(const struct command *command, const struct arguments *a,
                          const char *program)
 {
-    static const char *const common[] = {"table", "json", "yaml", NULL};
-    static const char *const findings[] = {"text", "json", "sarif", NULL};
-    static const char *const results[] = {"text", "json", "yaml", NULL};
-    const char *const *formats =
-        strcmp(command->name, "policy check") == 0 ? findings
-        : strcmp(command->name, "policy test") == 0 || strcmp(command->name, "doctor") == 0
-            ? results
-            : common;
+    static const char *const common[5] = {"table", "json", "yaml"};
+    const char *const *formats = common;
+    for (size_t i = 0; i < sizeof own_formats / sizeof *own_formats; i++) {
+        bool is_it = strcmp(command->name, own_formats[i].command) == 0;
+        formats = is_it ? own_formats[i].formats : formats;
+    }
     for (size_t i = 0; a->output && formats[i]; i++) {
         if (strcmp(a->output, formats[i]) == 0) {
             return;
         }
     }
-    if (a->output) {
-        fprintf(stderr, "%s: output format '%s' is unknown; use %s, %s or %s\n", program, a->output,
-                formats[0], formats[1], formats[2]);
-        exit(EXIT_USAGE);
+    if (!a->output) {
+        return;
     }
+    fprintf(stderr, "%s: output format '%s' is unknown; use %s", program, a->output, formats[0]);
+    for (size_t i = 1; formats[i]; i++) {
+        fprintf(stderr, "%s%s", formats[i + 1] ? ", " : " or ", formats[i]);
+    }
+    fputc('\n', stderr);
+    exit(EXIT_USAGE);
 }
 
 void arguments_parse(const struct command *command, const char *program, int argc, char **argv,

@@ -14,6 +14,12 @@ struct argument_list {
     size_t count;
 };
 
+/* What lines of the audit log must be: OPT_WHERE_* and its value, in the order given. */
+struct argument_condition {
+    int key;
+    const char *value;
+};
+
 struct arguments {
     /* where and how to connect */
     const char *domain, *server, *ca_file, *home;
@@ -32,6 +38,12 @@ struct arguments {
     uint32_t timeout_seconds;
     const char *method, *session, *body, *test, *audit_id;
     uint32_t audit_lines;
+    struct argument_condition where[ARGUMENTS_LIST_MAX];
+    size_t where_count;
+    uint32_t line_count, top;
+    bool follow, oldest_first, every_line, with_key;
+    struct argument_list by;
+    const char *anchor;
     struct argument_list words; /* positional */
 };
 
@@ -91,6 +103,34 @@ enum {
     OPT_TIMEOUT,
     OPT_ONLINE,
     OPT_IN_FORCE,
+    OPT_BY,
+    OPT_TOP,
+    OPT_ANCHOR,
+    OPT_WITH_KEY,
+    OPT_OLDEST_FIRST,
+    OPT_EVERY_LINE,
+    OPT_WHERE_FIRST = 0x200,
+    OPT_WHERE_USER = OPT_WHERE_FIRST,
+    OPT_WHERE_SESSION,
+    OPT_WHERE_SPACE,
+    OPT_WHERE_TEMPLATE,
+    OPT_WHERE_WORKSPACE,
+    OPT_WHERE_METHOD,
+    OPT_WHERE_DECISION,
+    OPT_WHERE_REASON,
+    OPT_WHERE_POLICY,
+    OPT_WHERE_RULE,
+    OPT_WHERE_OUTCOME,
+    OPT_WHERE_CODE,
+    OPT_WHERE_KIND,
+    OPT_WHERE_EVENT,
+    OPT_WHERE_RUN,
+    OPT_WHERE_REQUEST,
+    OPT_WHERE_PEER,
+    OPT_WHERE_IN_WORKSPACE,
+    OPT_WHERE_SINCE,
+    OPT_WHERE_UNTIL,
+    OPT_WHERE_LAST = OPT_WHERE_UNTIL,
 };
 
 /* Entries for struct argp_option tables. */
@@ -106,6 +146,33 @@ enum {
     {                                                                                              \
         "env", 'e', "NAME=VALUE", 0, "set an environment variable (may be repeated)", 0            \
     }
+/* What lines of the audit log must be; see audit_filter.c. */
+/* clang-format off */
+#define ARG_WHERE                                                                                  \
+    {NULL, 0, NULL, 0, "Which lines (of several values of one option, one):", 1},                  \
+    {"user", OPT_WHERE_USER, "NAME|UID", 0, "of this User", 1},                                    \
+    {"session", OPT_WHERE_SESSION, "NAME|UID", 0, "of this Session", 1},                           \
+    {"space", OPT_WHERE_SPACE, "NAME|UID", 0, "about this Space or what is in it", 1},             \
+    {"template", OPT_WHERE_TEMPLATE, "NAME|UID", 0, "about this Template", 1},                     \
+    {"workspace", OPT_WHERE_WORKSPACE, "NAME|UID", 0, "about this Workspace", 1},                  \
+    {"method", OPT_WHERE_METHOD, "METHOD", 0, "Exec, WorkspaceService/Exec, /oauth2/token", 1},    \
+    {"decision", OPT_WHERE_DECISION, "DECISION", 0, "allowed or denied", 1},                       \
+    {"reason", OPT_WHERE_REASON, "REASON", 0, "POLICY_MATCH, UNAUTHENTICATED ...", 1},             \
+    {"policy", OPT_WHERE_POLICY, "NAME|UID", 0, "decided by this Policy", 1},                      \
+    {"rule", OPT_WHERE_RULE, "NAME", 0, "decided by the rule of this name, or #2", 1},             \
+    {"outcome", OPT_WHERE_OUTCOME, "OUTCOME", 0, "of a program: exited, oom_killed ...", 1},       \
+    {"code", OPT_WHERE_CODE, "CODE", 0, "of the answer: OK, NOT_FOUND ...", 1},                    \
+    {"kind", OPT_WHERE_KIND, "KIND", 0, "AccessLog, DaemonLog, RunLog, AuditCheckpoint ...", 1},   \
+    {"event", OPT_WHERE_EVENT, "EVENT", 0, "DECISION, END, RUN_END, START ...", 1},                \
+    {"run", OPT_WHERE_RUN, "ID", 0, "of this Run", 1},                                             \
+    {"request", OPT_WHERE_REQUEST, "ID", 0, "of this request", 1},                                 \
+    {"peer", OPT_WHERE_PEER, "ADDRESS", 0, "from this address, of one port or any", 1},            \
+    {"since", OPT_WHERE_SINCE, "TIME", 0, "2h (ago), yesterday, 2026-11-30T10:00 (UTC)", 1},       \
+    {"until", OPT_WHERE_UNTIL, "TIME", 0, "before that time", 1},                                  \
+    {"in-workspace", OPT_WHERE_IN_WORKSPACE, "yes|no", OPTION_ARG_OPTIONAL,                        \
+     "from inside of a workspace, or not", 1}
+/* clang-format on */
+
 #define ARG_END                                                                                    \
     {                                                                                              \
         NULL, 0, NULL, 0, NULL, 0                                                                  \

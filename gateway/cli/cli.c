@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gateway/cli/output.h"
 #include "gateway/cli/session.h"
 #include "gateway/rpc/codec.h"
 
@@ -77,7 +78,7 @@ char *cli_printf(struct cli *cli, const char *format, ...)
 
 int cli_report(const struct error *err)
 {
-    fprintf(stderr, "cordium: %s (%s)\n", err->text, status_name(err->status));
+    output_note("%s (%s)", err->text, status_name(err->status));
     return CLI_EXIT_FAILED;
 }
 

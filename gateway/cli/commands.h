@@ -15,5 +15,7 @@ extern const struct command policy_server_commands[];
 extern const struct command session_commands[];
 extern const struct command run_commands[];
 extern const struct command doctor_commands[];
+extern const struct command audit_commands[];
+extern const struct command audit_proof_commands[];
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,24 +55,67 @@ bool local_file_write_all(int fd, struct str s)
     return true;
 }
 
+int local_file_begin(const char *path, struct arena *arena, struct local_file *ret,
+                     struct error *err)
+{
+    struct stat st;
+    char *fresh = arena_printf(arena, "%s.XXXXXX", path);
+    *ret = (struct local_file){.fd = -1, .path = path};
+    if (!fresh) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "'%s' is there and no regular file: it is not replaced", path);
+    }
+    ret->fd = mkostemp(fresh, O_CLOEXEC); /* 0600 */
+    if (ret->fd == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot write '%s'", path);
+    }
+    ret->fresh = fresh;
+    return 0;
+}
+
+void local_file_abandon(struct local_file *file)
+{
+    if (file->fd != -1) {
+        fd_close(&file->fd);
+        (void)unlink(file->fresh);
+    }
+}
+
+int local_file_commit(struct local_file *file, struct error *err)
+{
+    if (fsync(file->fd) == -1 || rename(file->fresh, file->path) == -1) {
+        int saved = errno;
+        local_file_abandon(file);
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, saved, "cannot write '%s'",
+                               file->path);
+    }
+    fd_close(&file->fd);
+    return 0;
+}
+
 int local_file_write_private(const char *folder, const char *name, struct str content,
                              struct arena *arena, struct error *err)
 {
+    struct local_file file;
     if (mkdir(folder, 0700) == -1 && errno != EEXIST) {
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot make '%s'", folder);
     }
     const char *path = arena_printf(arena, "%s/%s", folder, name);
-    const char *fresh = arena_printf(arena, "%s/%s.%d", folder, name, (int)getpid());
-    if (!path || !fresh) {
+    if (!path) {
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
     }
-    AUTO_FD int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd == -1 || !local_file_write_all(fd, content) || rename(fresh, path) == -1) {
+    if (local_file_begin(path, arena, &file, err) < 0) {
+        return -err->status;
+    }
+    if (!local_file_write_all(file.fd, content)) {
         int saved = errno;
-        (void)unlink(fresh);
+        local_file_abandon(&file);
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, saved, "cannot write '%s'", path);
     }
-    return 0;
+    return local_file_commit(&file, err);
 }
 
 /* Takes `dir`. -1 with errno. */

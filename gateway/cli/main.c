@@ -7,9 +7,10 @@
 #include "gateway/cli/commands.h"
 
 static const struct command *const groups[] = {
-    workspace_commands, resource_commands, build_commands,       copy_commands,
-    apply_commands,     policy_commands,   policy_test_commands, policy_server_commands,
-    session_commands,   run_commands,      doctor_commands,
+    workspace_commands,   resource_commands, build_commands,       copy_commands,
+    apply_commands,       policy_commands,   policy_test_commands, policy_server_commands,
+    session_commands,     run_commands,      doctor_commands,      audit_commands,
+    audit_proof_commands,
 };
 
 /* The summary ends where details for --help begin. */

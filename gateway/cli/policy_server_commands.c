@@ -15,6 +15,23 @@
 
 enum { TEXT_MAX_BYTES = 64 * 1024 * 1024, COLUMNS = 5 };
 
+/* Under the policies of then and of now, when they are not the same. */
+static void explain_both(const Ext__Explanation *now, bool with_values, struct buf *out)
+{
+    if (now->then) {
+        buf_printf(out, "Under the policies of then (set %" PRIu64 "):\n\n",
+                   now->then->policy_set_version);
+        explanation_print(now->then, with_values, out);
+        buf_printf(out, "\nUnder the policies of now (set %" PRIu64 "):\n\n",
+                   now->policy_set_version);
+    }
+    explanation_print(now, with_values, out);
+    if (now->then) {
+        buf_add_cstr(out, now->is_changed ? "\nNow it is decided otherwise than then.\n"
+                                          : "\nThen and now, the decision is the same.\n");
+    }
+}
+
 int policy_explain_print(const Ext__Explanation *message, const struct arguments *args,
                          struct error *err)
 {
@@ -23,10 +40,12 @@ int policy_explain_print(const Ext__Explanation *message, const struct arguments
     }
     struct buf out;
     buf_init(&out, TEXT_MAX_BYTES);
-    explanation_print(message, args->show_all, &out);
-    bool ok = !out.failed && fwrite(out.ptr, 1, out.len, stdout) == out.len;
+    explain_both(message, args->show_all, &out);
+    int status = out.failed
+                     ? error_set(err, STATUS_RESOURCE_EXHAUSTED, "the explanation is too long")
+                     : output_write(stdout, buf_str(&out), err);
     buf_free(&out);
-    return ok ? 0 : error_set(err, STATUS_RESOURCE_EXHAUSTED, "the explanation is too long");
+    return status;
 }
 
 /* Protobuf-c's strings are not const; none of these is written to. */

@@ -1,16 +1,15 @@
 /* run, exec, start, stop, logs: what is done with a workspace. */
 #include "gateway/cli/commands.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "api/cordium.pb-c.h"
 #include "gateway/cli/exec_stream.h"
 #include "gateway/cli/field.h"
+#include "gateway/cli/interrupt.h"
 #include "gateway/cli/kinds.h"
 #include "gateway/cli/output.h"
 #include "gateway/cli/resource_build.h"
@@ -75,22 +74,12 @@ static int delete_workspace(struct cli *cli, const char *name, struct error *err
     return cli_call(cli, CORDIUM_MAIN "DeleteWorkspace", request, &reply, err);
 }
 
-/* With --rm an interrupt must not end us before the workspace is gone: it is read, not suffered. */
-static int open_interrupts(void)
-{
-    sigset_t mask;
-    (void)sigemptyset(&mask);
-    (void)sigaddset(&mask, SIGINT);
-    (void)sigaddset(&mask, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
-    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int run_body(struct cli *cli, const struct arguments *args, int *exit_code,
                     struct error *err)
 {
     const char *name = NULL;
-    int interrupt_fd = args->remove_after ? open_interrupts() : 0;
+    /* With --rm an interrupt must not end us before the workspace is gone. */
+    int interrupt_fd = args->remove_after ? interrupt_open() : 0;
     int status = make_and_start(cli, args, &name, err);
     if (status == 0 && args->words.count > 0) {
         struct arguments without_env = *args;
