@@ -37,9 +37,9 @@ enum regex_status regex_compile(struct arena *arena, struct str pattern,
 /* How many groups the pattern has. */
 size_t regex_groups(const struct regex *regex);
 
-/* False when a repeated part with groups may match nothing, as in (a|)+: engines differ in what the
- * groups of its last turn are. The match as a whole is sure. */
-bool regex_groups_are_sure(const struct regex *regex);
+/* False when a repeated part may match nothing, as in (a|)+ and (?:a??)*: engines differ in where
+ * such a match ends and in what its groups are. Whether there is one is sure. */
+bool regex_match_is_sure(const struct regex *regex);
 
 /* How long a search may take before it ends in REGEX_LIMIT. */
 enum regex_effort {
@@ -59,7 +59,7 @@ struct regex_translation {
     const char *text;
     size_t len;
     size_t groups;
-    bool groups_are_sure;
+    bool match_is_sure;
     bool has_properties; /* \p or \P */
 };
 

@@ -105,11 +105,11 @@ static bool add_piece(struct eval *e, struct pieces *p, struct str s)
     return true;
 }
 
-static struct policy_value unsure_groups(struct eval *e, const struct node *n)
+static struct policy_value unsure_match(struct eval *e, const struct node *n)
 {
     return eval_fail(e, n, POLICY_E_INVALID_REGEX,
-                     "the regular expression repeats a part that has a group and may match "
-                     "nothing: which text the group took is not defined");
+                     "the regular expression repeats a part that may match nothing: where such a "
+                     "match ends is not defined");
 }
 
 /* The replacement text with \N taken from the match, as pieces; false with *failed. */
@@ -126,10 +126,6 @@ static bool expand(struct eval *e, const struct node *n, struct str by, struct s
         int c = i + 1 < by.len ? by.ptr[i + 1] : 0;
         if (c >= '0' && c <= '9' && (size_t)(c - '0') <= regex_groups(regex)) {
             size_t g = (size_t)(c - '0');
-            if (g > 0 && !regex_groups_are_sure(regex)) {
-                *failed = unsure_groups(e, n);
-                return false;
-            }
             size_t begin = match->offsets[2 * g];
             if (begin != SIZE_MAX) {
                 ok = ok &&
@@ -200,6 +196,9 @@ static struct policy_value replace(struct eval *e, const struct node *n,
     if (!regex) {
         return failed;
     }
+    if (!regex_match_is_sure(regex)) {
+        return unsure_match(e, n);
+    }
     for (uint64_t i = 0; i < most && from <= s.len; i++) {
         int found = search(e, n, regex, s, from, &match, &failed);
         if (found < 0) {
@@ -243,8 +242,8 @@ static bool is_extractable(struct eval *e, const struct node *n, const struct re
                             "extracting wants a pattern with at most one group");
         return false;
     }
-    if (!regex_groups_are_sure(regex)) {
-        *failed = unsure_groups(e, n);
+    if (!regex_match_is_sure(regex)) {
+        *failed = unsure_match(e, n);
         return false;
     }
     return true;

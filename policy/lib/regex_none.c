@@ -15,7 +15,7 @@ enum regex_status regex_compile(struct arena *arena, struct str pattern,
     return REGEX_BAD_PATTERN;
 }
 
-bool regex_groups_are_sure(const struct regex *regex)
+bool regex_match_is_sure(const struct regex *regex)
 {
     (void)regex;
     return true;

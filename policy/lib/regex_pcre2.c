@@ -33,7 +33,7 @@ enum starts { STARTS_ANYWHERE, STARTS_AT_BYTE, STARTS_AT_LINES, STARTS_AT_BEGINN
 struct regex {
     pcre2_code *code;
     size_t groups;
-    bool groups_are_sure;
+    bool match_is_sure;
     enum starts starts;
     unsigned char first; /* STARTS_AT_BYTE: this one, or a letter of the other case */
 };
@@ -147,7 +147,7 @@ enum regex_status regex_compile(struct arena *arena, struct str pattern,
         return compile_failure(arena, code, at, ret_why);
     }
     regex->groups = translated.groups;
-    regex->groups_are_sure = translated.groups_are_sure;
+    regex->match_is_sure = translated.match_is_sure;
     find_starts(regex);
     *ret_regex = regex;
     return REGEX_OK;
@@ -158,9 +158,9 @@ size_t regex_groups(const struct regex *regex)
     return regex->groups;
 }
 
-bool regex_groups_are_sure(const struct regex *regex)
+bool regex_match_is_sure(const struct regex *regex)
 {
-    return regex->groups_are_sure;
+    return regex->match_is_sure;
 }
 
 static void copy_match(const struct regex *regex, pcre2_match_data *data, int rc,

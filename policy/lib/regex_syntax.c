@@ -16,7 +16,6 @@ enum { OUT_FACTOR = REGEX_SET_BYTES_MAX / 2 + 1 };
 
 struct frame {
     size_t product; /* largest product of counts inside the group so far */
-    size_t groups;  /* how many groups there were before it */
     bool folds;     /* what (?i) was where the group began */
     bool is_empty;  /* an earlier branch may match nothing */
     bool may_end;   /* the branch may match nothing up to here */
@@ -34,10 +33,10 @@ struct scanner {
     struct frame frames[REGEX_NESTING_MAX + 1];
     size_t depth;
     size_t atom_product; /* of the atom that a quantifier would repeat; 0: there is none */
-    bool atom_is_unsure; /* it has groups and may match nothing */
     bool atom_is_group;
-    bool folds;  /* (?i) holds here */
-    bool unsure; /* such an atom is repeated */
+    bool atom_is_empty; /* it is a group that may match nothing */
+    bool folds;         /* (?i) holds here */
+    bool unsure;        /* such an atom is repeated */
     bool has_properties;
 };
 
@@ -367,7 +366,6 @@ static bool open_group(struct scanner *s)
             return false;
         }
     }
-    size_t groups = s->groups;
     s->groups += captures;
     if (s->groups > REGEX_GROUPS_MAX) {
         return reject(s, "too many groups");
@@ -379,8 +377,7 @@ static bool open_group(struct scanner *s)
     if (s->depth == REGEX_NESTING_MAX) {
         return reject(s, "groups nested too deeply");
     }
-    s->frames[++s->depth] =
-        (struct frame){.product = 1, .groups = groups, .folds = folds, .may_end = true};
+    s->frames[++s->depth] = (struct frame){.product = 1, .folds = folds, .may_end = true};
     return true;
 }
 
@@ -390,7 +387,7 @@ static void take_atom(struct scanner *s, bool is_empty)
     struct frame *f = &s->frames[s->depth];
     f->might_end = f->may_end;
     f->may_end = f->may_end && is_empty;
-    s->atom_is_unsure = false;
+    s->atom_is_empty = false;
     s->atom_is_group = false;
 }
 
@@ -404,7 +401,7 @@ static bool close_group(struct scanner *s)
     s->folds = closed.folds;
     s->atom_product = closed.product;
     take_atom(s, is_empty);
-    s->atom_is_unsure = is_empty && s->groups > closed.groups;
+    s->atom_is_empty = is_empty;
     s->atom_is_group = true;
     return copy(s, 1);
 }
@@ -456,7 +453,7 @@ static bool scan_quantifier(struct scanner *s, size_t len, size_t least, size_t 
     if (least == 0) {
         s->frames[s->depth].may_end = s->frames[s->depth].might_end;
     }
-    s->unsure = s->unsure || (s->atom_is_unsure && peek(s, 0) != '?');
+    s->unsure = s->unsure || (s->atom_is_empty && peek(s, 0) != '?');
     size_t product = s->atom_product * (most > 0 ? most : 1);
     if (product > REGEX_REPEAT_MAX) {
         return reject(s, "repeated more than 1000 times");
@@ -568,7 +565,7 @@ bool regex_translate(struct arena *arena, struct str pattern, struct regex_trans
     *ret = (struct regex_translation){.text = s.out,
                                       .len = s.len,
                                       .groups = s.groups,
-                                      .groups_are_sure = !s.unsure,
+                                      .match_is_sure = !s.unsure,
                                       .has_properties = s.has_properties};
     return true;
 }

@@ -520,8 +520,9 @@ START_TEST(regexes_mean_what_re2_means)
         {"'b'.matches('^(a){0,}b{1}a{0}$') && 'aab'.matches('^(a){0,}b$')", "true"},
         {"'1'.matches(r'(?i)\\pN') && 'a'.matches(r'(?i)x|(?-i:\\p{Ll})')", "true"},
         {"regex.extract('ab', '(a|)+b')", "error invalid_regex"},
-        {"regex.replace('ab', '(a|)+b', 'c')", "\"c\""},
-        {"regex.replace('ab', '(a|)+b', r'\\1')", "error invalid_regex"},
+        {"regex.replace('ab', '(a|)+b', 'c')", "error invalid_regex"},
+        {"regex.extractAll('ab', '(?:x*?)+b')", "error invalid_regex"},
+        {"'ab'.matches('^(a|)+b$') && regex.extract('ab', '(a|)b') == optional.of('a')", "true"},
     };
     CHECK_ROWS(rows, NULL);
 }
