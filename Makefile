@@ -103,6 +103,7 @@ help:
 	@echo "make check-vm      the executor's tests on Debian's kernels under QEMU: cgroup v2, project quota"
 	@echo "make attack        the known ways out of sandboxes, tried on a platform of its own (as root)"
 	@echo "make cases CASES=FOLDER   every program of a folder through the product, by its header (as root)"
+	@echo "make bench         every benchmark, beside its peers: bench-quick, bench-edge, bench-policy"
 	@echo "make bench-quick   where the time of one sandbox goes, beside bubblewrap"
 	@echo "make BUILD=debug|asan|ubsan|fuzz ...   other variants, under build/<variant>"
 	@echo "make layers | conformance | clean"

@@ -8,4 +8,10 @@ $(OUT)/sandbox_bench: $(BENCH_OBJECTS) $(BENCH_CLI) $(OUT)/libexecutor_client.a
 
 bench-quick: all $(OUT)/sandbox_bench
 	@tests/bench/bench.sh
-.PHONY: bench-quick
+
+# All of them, one after the other: sandboxes, wire, policy engine.
+bench:
+	@$(MAKE) --no-print-directory bench-quick
+	@$(MAKE) --no-print-directory bench-edge
+	@$(MAKE) --no-print-directory bench-policy
+.PHONY: bench bench-quick
