@@ -142,6 +142,11 @@ struct sandbox {
     char home[EXECUTOR_PATH_MAX];
 
     struct cgroup *cgroup;
+    /* cpu_share.c */
+    bool is_computing;
+    uint64_t cpu_looked_ns;
+    uint64_t cpu_used_us;
+    uint64_t cpu_rate;
     struct storage *storage;
     struct network_link *link;
     struct run *runs;
@@ -189,6 +194,10 @@ struct executor {
     uint64_t next_run;
     struct run *dying_first; /* runs whose trees are being killed, the next to be looked at first */
     struct source *to_free;
+    /* cpu_share.c */
+    uint64_t cpu_next_look_ns;
+    unsigned cpu_looks;
+    unsigned computing_count;
     bool pools_are_full;
     uint64_t denials_due_ns;   /* when what was refused is told next */
     uint32_t taken_since_full; /* sandboxes started since the pools were full */
@@ -255,6 +264,12 @@ void sandbox_forget_connection(struct executor *ex, const struct connection *c);
 void denials_tell(struct sandbox *s);
 /* The same of all, when it is time to. Milliseconds until it wants to be called again, or -1. */
 int denials_tell_when_due(struct executor *ex);
+
+/* cpu_share.c: who computes all the time gives way. Looks when it is time; milliseconds until the next,
+ * or -1. */
+int cpu_share_when_due(struct executor *ex);
+void cpu_share_expect(struct sandbox *s); /* a program starts in it: it is looked at soon */
+void cpu_share_hurry(struct sandbox *s);  /* something in it is to end: it comes to the front */
 
 /* copy.c: copies that take long, where the storages' file system cannot share blocks. */
 void copy_snapshot(struct executor *ex, const struct storage_id *from, const struct storage_id *to,

@@ -308,6 +308,7 @@ static void executor_loop(struct executor *ex)
                          : is_filling           ? 0
                                                 : fill_after_ms(ex);
         timeout_ms = sooner(timeout_ms, runs_keep_killing(ex));
+        timeout_ms = sooner(timeout_ms, cpu_share_when_due(ex));
         timeout_ms = sooner(timeout_ms, denials_tell_when_due(ex));
         is_filling =
             executor_handle_events(ex, timeout_ms) && ex->starting_count == 0 && fill_pools(ex);

@@ -227,6 +227,7 @@ void run_start(struct sandbox *s, const struct run_spec *spec, struct channel_fd
         reply_error(&asker, &err);
         return;
     }
+    cpu_share_expect(s);
     /* The gateway waits for the end of these; ours would keep them open. */
     channel_fds_close(fds);
     if (run->is_tty) {
@@ -336,6 +337,7 @@ static void answer_killers(struct run *run, int r)
 static void run_kill_round(struct run *run)
 {
     uint64_t now = clock_now_ns();
+    cpu_share_hurry(run->sandbox); /* to die takes CPU, too */
     int r = run->cgroup ? cgroup_run_kill(run->cgroup) : 0;
     dying_remove(run);
     if (run->dying_since_ns == 0) {

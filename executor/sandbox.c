@@ -205,6 +205,7 @@ void sandbox_end(struct sandbox *s, enum executor_gone_reason reason, const char
             run->kill_reason = EXECUTOR_KILL_SANDBOX_END;
         }
     }
+    cpu_share_hurry(s);
     kill_init(s); /* or as soon as the launcher has told its pidfd */
 }
 

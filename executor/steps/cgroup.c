@@ -403,11 +403,21 @@ int cgroup_acquire(struct cgroup_host *host, const struct cgroup_limits *limits,
     return 0;
 }
 
+void cgroup_set_behind(struct cgroup *group, bool is_behind)
+{
+    if (group->is_behind != is_behind) {
+        int dir = group->node.dirs[group->host->is_v2 ? 0 : CGROUP_CPU];
+        (void)fd_write_file(dir, "cpu.idle", is_behind ? "1" : "0");
+        group->is_behind = is_behind;
+    }
+}
+
 void cgroup_release(struct cgroup *group)
 {
     if (!group) {
         return;
     }
+    cgroup_set_behind(group, false);
     struct cgroup_host *host = group->host;
     for (struct cgroup_run *run = group->runs; run; run = run->next) {
         run->is_busy = false;

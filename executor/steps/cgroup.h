@@ -87,6 +87,13 @@ bool cgroup_pool_fill(struct cgroup_host *host, unsigned want);
 size_t cgroup_attach_fds(const struct cgroup *group, int ret[CGROUP_ATTACH_MAX]);
 void cgroup_read_usage(const struct cgroup *group, struct cgroup_usage *ret);
 
+/* All CPU time of the group, whoever used it before. */
+uint64_t cgroup_read_cpu_us(const struct cgroup *group);
+
+/* Behind, its processes have the CPU only when no other sandbox's wants it (cpu.idle, Linux 5.15;
+ * before that nothing happens). A group that is given back is not behind. */
+void cgroup_set_behind(struct cgroup *group, bool is_behind);
+
 /* The one of these figures that each run's start and end needs, for much less. */
 uint64_t cgroup_read_oom_kills(const struct cgroup *group);
 

@@ -64,6 +64,7 @@ struct cgroup {
     unsigned run_count;
     struct cgroup_limits limits; /* in force already: most sandboxes of a host ask for the same */
     bool has_limits;
+    bool is_behind;
     /* Of runs whose group was used again since, where an event counts in that group alone. */
     uint64_t past_oom_kills;
     uint64_t past_pids_denied;

@@ -315,6 +315,13 @@ void cgroup_read_usage(const struct cgroup *group, struct cgroup_usage *ret)
     }
 }
 
+uint64_t cgroup_read_cpu_us(const struct cgroup *group)
+{
+    const int *d = group->node.dirs;
+    return group->host->is_v2 ? read_key(d[0], "cpu.stat", "usage_usec")
+                              : read_u64(d[CGROUP_CPUACCT], "cpuacct.usage") / 1000;
+}
+
 uint64_t cgroup_read_oom_kills(const struct cgroup *group)
 {
     const struct cgroup_host *host = group->host;

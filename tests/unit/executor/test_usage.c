@@ -1,9 +1,12 @@
 #include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
+#include "executor/proc/fd.h"
 #include "executor/steps/cgroup.h"
 #include "tests/unit/executor/world.h"
 
@@ -151,6 +154,59 @@ START_TEST(what_a_run_writes_through_is_counted_once_and_for_it)
 }
 END_TEST
 
+static unsigned count_behind(void)
+{
+    char command[256];
+    unsigned count = 0;
+    snprintf(command, sizeof command,
+             "cat /sys/fs/cgroup/cpu*/%s/s*/cpu.idle /sys/fs/cgroup/%s/s*/cpu.idle 2>/dev/null | "
+             "grep -c 1",
+             world->dir + 5, world->dir + 5);
+    FILE *f = popen(command, "r");
+    ck_assert(f && fscanf(f, "%u", &count) == 1);
+    (void)pclose(f);
+    return count;
+}
+
+static bool behind_becomes(unsigned count)
+{
+    for (int i = 0; i < 100; i++) {
+        if (count_behind() == count) {
+            return true;
+        }
+        world_pump_once(world, 50);
+    }
+    return false;
+}
+
+/* What sleeps stays in front, what computes goes behind, and is in front again when it is to end.
+ */
+START_TEST(who_computes_goes_behind_and_comes_back)
+{
+    SKIP_WITHOUT_WORLD();
+    struct error err;
+    struct executor_sandbox_spec busy = world_default_spec(world);
+    struct executor_sandbox_spec quiet = world_default_spec(world);
+    AUTO_FD int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[3] = {null_fd, null_fd, null_fd};
+    world_create(world, &busy);
+    world_create(world, &quiet);
+    uint64_t spinner = world_start(world, &busy, "while :; do :; done", 1000, 0, fds);
+    (void)world_start(world, &quiet, "sleep 60", 1000, 0, fds);
+    ck_assert(behind_becomes(1));
+    world_reply_ok(
+        world,
+        executor_run_kill(world->client, spinner, EXECUTOR_KILL_ASKED, world_callback(world), &err),
+        &err);
+    ck_assert(behind_becomes(0));
+    (void)world_start(world, &busy, "while :; do :; done", 1000, 0, fds);
+    ck_assert(behind_becomes(1));
+    world_destroy(world, &busy);
+    world_destroy(world, &quiet);
+    ck_assert(behind_becomes(0)); /* in the group that waits for the next sandbox, too */
+}
+END_TEST
+
 Suite *suite_usage(void)
 {
     Suite *s = suite_create("executor usage");
@@ -165,6 +221,7 @@ Suite *suite_usage(void)
     tcase_add_test(t, the_peak_of_processes_is_each_runs_own);
     tcase_add_test(t, the_peak_of_memory_is_each_runs_own);
     tcase_add_test(t, what_a_run_writes_through_is_counted_once_and_for_it);
+    tcase_add_test(t, who_computes_goes_behind_and_comes_back);
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,0 +1,101 @@
+#include "executor/executor.h"
+
+/* Who computes all the time gives way to who has something short to do.
+ *
+ * Fair shares alone make the short wait: with twenty sandboxes that compute, a command of a quiet
+ * one has a turn in twenty each time that one of its processes wakes up. So the sandboxes' use of
+ * the CPU is compared ten times a second, and one that took more than half of what they took on
+ * average goes behind (cpu.idle of its cgroup: whoever is not behind takes the CPU from it at once)
+ * until it takes less. Those in front took less than half of all that was used, so that what is
+ * behind still has the other half; and one that gets too little there comes to the front by that
+ * very rule. */
+
+#define LOOK_NS (UINT64_C(100) * 1000 * 1000)
+#define LOOK_QUIET_NS (UINT64_C(400) * 1000 * 1000) /* while none of them computes */
+
+enum {
+    QUIET_LOOKS = 16,          /* a quiet one is looked at in one of so many looks */
+    SMOOTHING = 4,             /* looks */
+    SCALE = 16,                /* of rates, so that averages of small ones are not cut to 0 */
+    BUSY_RATE_MIN = 4 * SCALE, /* 0.4 % of a CPU; who takes less is never behind */
+};
+
+static bool is_due(const struct sandbox *s, unsigned bucket, unsigned look)
+{
+    return s->cgroup && (s->is_computing || bucket % QUIET_LOOKS == look % QUIET_LOOKS);
+}
+
+/* Microseconds for each millisecond, smoothed: among many, one has its turns rarely. */
+static void look_at(struct sandbox *s, uint64_t now)
+{
+    uint64_t used = cgroup_read_cpu_us(s->cgroup);
+    uint64_t ms = (now - s->cpu_looked_ns) / 1000000;
+    if (s->cpu_looked_ns > 0 && ms > 0 && used >= s->cpu_used_us) {
+        uint64_t rate = SCALE * (used - s->cpu_used_us) / ms;
+        s->cpu_rate = (s->cpu_rate * (SMOOTHING - 1) + rate) / SMOOTHING;
+    }
+    s->cpu_looked_ns = now;
+    s->cpu_used_us = used;
+    s->is_computing = s->cpu_rate >= BUSY_RATE_MIN;
+}
+
+static void look(struct executor *ex, uint64_t now)
+{
+    uint64_t sum = 0;
+    unsigned count = 0;
+    ex->cpu_looks++;
+    for (unsigned i = 0; i < TABLE_SIZE; i++) {
+        for (struct sandbox *s = ex->sandboxes[i]; s; s = s->next_in_table) {
+            if (is_due(s, i, ex->cpu_looks)) {
+                look_at(s, now);
+            }
+            sum += s->is_computing ? s->cpu_rate : 0;
+            count += s->is_computing;
+        }
+    }
+    ex->computing_count = count;
+    for (unsigned i = 0; i < TABLE_SIZE; i++) {
+        for (struct sandbox *s = ex->sandboxes[i]; s; s = s->next_in_table) {
+            if (s->cgroup) {
+                cgroup_set_behind(s->cgroup, s->is_computing && s->state != SANDBOX_ENDING &&
+                                                 s->cpu_rate * 2 * count > sum);
+            }
+        }
+    }
+}
+
+int cpu_share_when_due(struct executor *ex)
+{
+    uint64_t now = clock_now_ns();
+    if (ex->sandbox_count == 0) {
+        return -1;
+    }
+    if (ex->cpu_next_look_ns <= now) {
+        look(ex, now);
+        ex->cpu_next_look_ns = now + (ex->computing_count > 0 ? LOOK_NS : LOOK_QUIET_NS);
+    }
+    return (int)((ex->cpu_next_look_ns - now) / 1000000) + 1;
+}
+
+void cpu_share_expect(struct sandbox *s)
+{
+    struct executor *ex = s->ex;
+    uint64_t now = clock_now_ns();
+    if (!s->is_computing) {
+        s->is_computing = true;
+        s->cpu_looked_ns = now;
+        s->cpu_used_us = cgroup_read_cpu_us(s->cgroup);
+        ex->computing_count++;
+    }
+    if (ex->cpu_next_look_ns > now + LOOK_NS) {
+        ex->cpu_next_look_ns = now + LOOK_NS;
+    }
+}
+
+void cpu_share_hurry(struct sandbox *s)
+{
+    s->cpu_rate = 0;
+    if (s->cgroup) {
+        cgroup_set_behind(s->cgroup, false);
+    }
+}
