@@ -24,6 +24,7 @@ struct gateway_config {
     unsigned audit_checkpoint_seconds;  /* 60 */
     unsigned audit_retention_days;      /* 0: files are kept */
     unsigned audit_retention_mebibytes; /* 0: files are kept */
+    const char *audit_readers_group;    /* its members may read the log: "auditors" */
     bool audit_command_text;            /* records hold the text of commands, not its hash alone */
     const char *region;                 /* "default" */
     bool policy_strict;        /* input that a rule lacks denies, see policy_query.is_strict */
@@ -40,6 +41,7 @@ struct gateway_config {
         unsigned retention_seconds; /* 86400 */
         unsigned results_max;       /* 10000 */
         unsigned megabytes_max;     /* 512 */
+        bool keep_inputs;           /* with each result, so that it can be run again */
     } runs;
 
     /* What image builds may use. */

@@ -22,6 +22,7 @@
 #include "gateway/identity/token.h"
 #include "gateway/idle_memory.h"
 #include "gateway/request.h"
+#include "gateway/services/audit_desk.h"
 #include "gateway/services/oneshot_table.h"
 #include "gateway/services/image_builder.h"
 #include "gateway/services/network_denials.h"
@@ -209,6 +210,7 @@ static int open_services(struct daemon *d, struct error *err)
         workspace_table_new(g, &g->workspaces, err) < 0 ||
         oneshot_table_new(g, &g->oneshots, err) < 0 ||
         idle_memory_new(g, &d->idle_memory, err) < 0 || work_queue_new(g, &g->work, err) < 0 ||
+        audit_desk_new(g, &g->audit_desk, err) < 0 ||
         edge_server_new(&d->loop, edge_limits_default(), &request_events, g, &g->edge, err) < 0) {
         return -err->status;
     }
@@ -253,6 +255,7 @@ static void close_all(struct daemon *d)
     edge_server_free(g->edge);
     idle_memory_free(d->idle_memory);
     g->edge = NULL; /* workspaces that end by what follows leave their listeners alone */
+    audit_desk_close(g->audit_desk);
     executor_link_free(g->executor);
     oneshot_table_free(g->oneshots);
     workspace_table_free(g->workspaces);
@@ -270,6 +273,7 @@ static void close_all(struct daemon *d)
         telemetry_close(g->telemetry); /* the audit log's last lines go, too */
         (void)uv_loop_close(&d->loop);
     }
+    audit_desk_free(g->audit_desk);
     work_queue_free(g->work);
     policy_store_free(g->policies);
     store_close(g->store);

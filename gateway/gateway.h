@@ -17,6 +17,7 @@ struct image_table;
 struct watch_hub;
 struct oneshot_table;
 struct work_queue;
+struct audit_desk;
 struct metrics;
 struct telemetry;
 
@@ -34,6 +35,7 @@ struct gateway {
     struct watch_hub *watches;          /* services/watch.h */
     struct oneshot_table *oneshots;     /* services/oneshot_table.h */
     struct work_queue *work;            /* services/work_queue.h */
+    struct audit_desk *audit_desk;      /* services/audit_desk.h */
     struct metrics *metrics;            /* telemetry/metrics.h; NULL counts nothing */
     struct telemetry *telemetry;        /* telemetry/telemetry.h */
 };

@@ -1,5 +1,6 @@
 #include "gateway/audit/audit_log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,7 +30,8 @@ struct audit_log {
     struct audit_position written; /* what the file ends with */
     uint64_t durable_sequence;     /* of the last line that fdatasync has seen */
     uint64_t unsynced_ns;          /* when the first line after it was accepted */
-    struct audit_observer observer;
+    struct audit_observer observers[AUDIT_OBSERVERS_MAX];
+    size_t observer_count;
     struct audit_upkeep *upkeep;
     uv_work_t work;
     uv_timer_t sync_timer;       /* runs while is_unsynced */
@@ -252,16 +254,20 @@ static void report_failure(struct audit_log *log)
 static void observe(struct audit_log *log, const struct audit_group *g, size_t bytes,
                     bool is_synced)
 {
-    if (log->observer.written && bytes > 0) {
-        log->observer.written(log->observer.arg, str_make(g->lines.ptr, bytes));
-    }
     if (is_synced) {
         log->durable_sequence = log->written.chain.sequence;
         log->unsynced_ns = 0;
-        if (log->observer.durable) {
-            log->observer.durable(log->observer.arg);
+    }
+    for (size_t i = 0; i < log->observer_count; i++) {
+        const struct audit_observer *o = &log->observers[i];
+        if (o->written && bytes > 0) {
+            o->written(o->arg, str_make(g->lines.ptr, bytes));
         }
-    } else if (log->unsynced_ns == 0) {
+        if (o->durable && is_synced) {
+            o->durable(o->arg);
+        }
+    }
+    if (!is_synced && log->unsynced_ns == 0) {
         log->unsynced_ns = g->first_ns;
     }
 }
@@ -432,9 +438,10 @@ uint64_t audit_log_sequence(const struct audit_log *log)
     return log->filling.end.chain.sequence;
 }
 
-void audit_log_set_observer(struct audit_log *log, const struct audit_observer *observer)
+void audit_log_add_observer(struct audit_log *log, const struct audit_observer *observer)
 {
-    log->observer = *observer;
+    assert(log->observer_count < AUDIT_OBSERVERS_MAX);
+    log->observers[log->observer_count++] = *observer;
 }
 
 struct audit_lag audit_log_lag(const struct audit_log *log)

@@ -94,8 +94,9 @@ struct audit_observer {
     void *arg;
 };
 
-/* One observer, copied; it must stay until the log is closed and the loop has run. */
-void audit_log_set_observer(struct audit_log *log, const struct audit_observer *observer);
+/* Copied; it must stay until the log is closed and the loop has run. At most AUDIT_OBSERVERS_MAX. */
+enum { AUDIT_OBSERVERS_MAX = 2 };
+void audit_log_add_observer(struct audit_log *log, const struct audit_observer *observer);
 
 /* Lines that were accepted and are not on the disk, and when the oldest of them was accepted
  * (uv_hrtime(); 0 when there is none). */

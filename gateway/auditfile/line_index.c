@@ -370,6 +370,12 @@ uint64_t line_index_hash(const struct line_index *ix, struct str text)
     return index_db_hash(ix->db, text);
 }
 
+void line_index_hash_fields(const struct line_index *ix, const struct line_fields *fields,
+                            uint64_t ret[INDEX_COLUMN_COUNT])
+{
+    index_rows_hash(ix->db, fields, ret);
+}
+
 static int copy_lists(const struct line_index *ix, struct index_snapshot *ret, struct error *err)
 {
     bool has_tail = ix->tail && ix->tail_chunk.rows > 0;

@@ -6,6 +6,7 @@
 
 #include "gateway/auditfile/index_cell.h"
 #include "gateway/auditfile/index_db.h"
+#include "gateway/auditfile/line_fields.h"
 #include "policy/base/bytes.h"
 #include "policy/base/status.h"
 #include "policy/base/str.h"
@@ -68,6 +69,10 @@ int line_index_read(struct line_index *ix, const struct index_snapshot *s,
 
 /* As index_db_hash(). Not before the first snapshot. */
 uint64_t line_index_hash(const struct line_index *ix, struct str text);
+
+/* The hashed columns of a line's fields; likewise. */
+void line_index_hash_fields(const struct line_index *ix, const struct line_fields *fields,
+                            uint64_t ret[INDEX_COLUMN_COUNT]);
 
 /* What the index says of that file is not what the file says: its lines are taken in anew. */
 void line_index_refresh(struct line_index *ix, uint64_t file);

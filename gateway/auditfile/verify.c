@@ -221,12 +221,27 @@ static void take_batch(struct verification *v, const struct line_batch *batch)
     v->report->unended_bytes = batch->unended_bytes;
 }
 
+/* True when it must end. */
+static bool tell_progress(const struct verification *v)
+{
+    struct verify_progress *p = v->options->progress;
+    if (!p) {
+        return false;
+    }
+    atomic_store(&p->lines, v->report->lines);
+    atomic_store(&p->bytes, v->report->bytes);
+    return atomic_load(&p->stop);
+}
+
 static int read_all(struct verification *v, struct line_batch_reader *reader, struct error *err)
 {
     struct line_batch batch;
     int rc;
     while ((rc = line_batch_next(reader, &batch, err)) == 1) {
         take_batch(v, &batch);
+        if (tell_progress(v)) {
+            return error_set(err, STATUS_CANCELLED, "stopped");
+        }
         if (v->is_out_of_memory || v->walk.has_failed) {
             return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
         }

@@ -1,6 +1,7 @@
 #ifndef AUDITFILE_VERIFY_H
 #define AUDITFILE_VERIFY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,10 +14,17 @@
  * prev the hash of the line before, over all files; each checkpoint signed; each missing file and
  * each erased line with a signed tombstone; each torn line with its gap record. */
 
+/* How far it is, for another thread, which may also end it. */
+struct verify_progress {
+    _Atomic uint64_t lines, bytes;
+    atomic_bool stop;
+};
+
 struct verify_options {
     const struct public_keys *keys;
-    const struct chain *anchor; /* a checkpoint that was noted elsewhere, or NULL */
-    unsigned threads;           /* at least 1 */
+    const struct chain *anchor;       /* a checkpoint that was noted elsewhere, or NULL */
+    unsigned threads;                 /* at least 1 */
+    struct verify_progress *progress; /* or NULL */
 };
 
 enum verify_fault {
@@ -58,7 +66,7 @@ struct verify_report {
 };
 
 /* 0 when the log could be judged: report->fault says how. Negative when it could not: UNAVAILABLE,
- * RESOURCE_EXHAUSTED. Works beside a gateway that writes. */
+ * RESOURCE_EXHAUSTED; CANCELLED by progress->stop. Works beside a gateway that writes. */
 int verify_log(int dir_fd, const struct verify_options *options, struct verify_report *report,
                struct error *err);
 

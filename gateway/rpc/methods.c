@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gateway/rpc/schema.h"
+#include "gateway/services/audit_service.h"
 #include "gateway/services/auth_service.h"
 #include "gateway/services/build_run.h"
 #include "gateway/services/cluster_service.h"

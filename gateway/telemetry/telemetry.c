@@ -81,7 +81,7 @@ void telemetry_begin(struct telemetry *t)
     t->first_sequence = audit_log_sequence(t->gateway->audit);
     if (t->otlp || t->syslog) {
         const struct audit_observer observer = {on_written, on_durable, t};
-        audit_log_set_observer(t->gateway->audit, &observer);
+        audit_log_add_observer(t->gateway->audit, &observer);
     }
 }
 
