@@ -281,8 +281,9 @@ static int table_make(struct network *net, struct error *err)
     int r = run_and_free(net, &commands, "make the table", err);
     if (r < 0) {
         err->status = STATUS_FAILED_PRECONDITION;
-        return error_wrap(err, "network rules need CAP_NET_ADMIN and a kernel with nf_tables "
-                               "(NF_TABLES_INET, NFT_NAT, NFT_MASQ, NFT_REJECT_INET)");
+        return error_wrap(
+            err, "network rules need CAP_NET_ADMIN and a kernel with nf_tables "
+                 "(NF_TABLES_INET, NFT_NAT, NFT_MASQ, NFT_REJECT_INET, NFT_LIMIT, NFT_OBJREF)");
     }
     struct error ignored;
     buf_init(&commands, COMMANDS_MAX);

@@ -9,7 +9,7 @@ root=$dir/root
 out=build/release
 boot_modules="virtio_pci virtio_blk crc32c_generic ext4"
 root_modules="$boot_modules xfs btrfs overlay loop quota_v2 veth nf_tables nft_ct nft_reject nft_reject_inet
-    nft_masq nft_nat nft_chain_nat nft_limit nft_log nf_conntrack crc32c-intel libcrc32c xxhash_generic sha256_generic blake2b_generic"
+    nft_masq nft_nat nft_chain_nat nft_limit nft_objref nft_log nf_conntrack crc32c-intel libcrc32c xxhash_generic sha256_generic blake2b_generic"
 
 # The module files of a kernel with what they need, each after what it needs.
 module_files() {
@@ -56,6 +56,7 @@ make_root() {
         put_libraries $out/$program
     done
     install -D tests/vm/guest.sh "$root/srv/guest.sh"
+    install -D -m 0644 testdata/fuzz/network_notes/noted "$root/srv/testdata/fuzz/network_notes/noted"
 }
 
 put_modules() {
