@@ -321,7 +321,42 @@ def later_mount(world):
     return told, "the host sees it"
 
 
-# --- terminals (row 42) ---
+# --- terminals (rows 13, 42) ---
+
+# The session and the terminal of a program, and where its input and output lead.
+STREAMS = "set -- $(cat /proc/$$/stat); echo $$ $6 $7; for n in 0 1 2; do readlink /proc/$$/fd/$n; done"
+
+
+def streams(text):
+    (pid, session, terminal), *leads = [line.split() for line in text.splitlines()]
+    return int(pid) == int(session), int(terminal), [words[0] for words in leads]
+
+
+@attack(13, "the session and the streams of a program")
+def own_session(world):
+    box = world.workspace()
+    try:
+        texts = [box.exec(STREAMS, root=root).stdout for root in (False, True)]
+        texts.append(world.builder(STREAMS))
+    finally:
+        box.delete()
+    for text in texts:
+        is_leader, terminal, leads = streams("\n".join(text.splitlines()[:4]))
+        assert is_leader and terminal == 0, f"not a session of its own, or with a terminal: {text}"
+        assert all(re.fullmatch(r"pipe:.*|socket:.*|/dev/null", lead) for lead in leads), f"streams lead to {leads}"
+    return ["user, root, build: a session of its own, no terminal, pipes"], terminal_control()
+
+
+def terminal_control():
+    master, slave = os.openpty()
+    done = subprocess.run(["setsid", "--ctty", "--wait", "bash", "-c", "exec >&2; " + STREAMS], stdin=slave, stderr=subprocess.PIPE,
+                          text=True)
+    os.close(master)
+    os.close(slave)
+    _, terminal, leads = streams(done.stderr)
+    assert terminal != 0 and leads[0].startswith("/dev/pts/"), done.stderr
+    return "a terminal is seen outside where there is one"
+
 
 
 @attack(42, "the number of terminals of one sandbox")

@@ -9,9 +9,11 @@ import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import images
 from cordium import CordiumError
 from images import device, fifo, folder, gone, hard_link, link, member
 from report import attack
+from world import World
 
 CANARY = "cordium-attack-was-here"
 HOST_FILES = ["/etc/passwd", "/etc/shadow", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/group"]
@@ -86,6 +88,7 @@ def host_state():
             found[path] = None
     for path in HOST_FOLDERS:
         found[path] = sorted(n for n in os.listdir(path) if not n.startswith(("loop", "tty")))
+    found["mounts"] = World.host_mounts()
     return found
 
 
@@ -122,8 +125,6 @@ def check_started(box, name):
 
 
 def box_attempts(box):
-    from world import World
-
     return World.attempt(box, "find-devices", "find-descriptors", "leave-by-descriptor", "make-device=b,7,0",
                          "open-read=/disk", "open-read=/memory", "open-write=/proc/sys/kernel/core_pattern", root=True)
 
@@ -170,8 +171,6 @@ def capture(world, trick):
 
 def links_followed_outside(world):
     """What the same archive does to who unpacks it trustingly."""
-    import images
-
     place = os.path.join(world.scratch, "trusting")
     os.makedirs(os.path.join(place, "outside"), exist_ok=True)
     os.makedirs(os.path.join(place, "root"), exist_ok=True)
