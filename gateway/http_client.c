@@ -283,6 +283,8 @@ static CURLcode set_options(struct http_exchange *x, const struct http_post *pos
     SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->body.len);
     SET(CURLOPT_POSTFIELDS, post->body.ptr);
     SET(CURLOPT_NOSIGNAL, 1L);
+    /* A look-up of a name that takes too long is left to itself; the loop must not wait for it. */
+    SET(CURLOPT_QUICK_EXIT, 1L);
     SET(CURLOPT_TIMEOUT_MS, timeout_ms);
     SET(CURLOPT_CONNECTTIMEOUT_MS,
         timeout_ms < CONNECT_TIMEOUT_MAX_MS ? timeout_ms : (long)CONNECT_TIMEOUT_MAX_MS);

@@ -97,3 +97,9 @@ PROGRAMS += $(OUT)/cordium-files $(OUT)/cordium $(OUT)/octeliumctl $(SANDBOX_TOO
 
 $(OUT)/tests/fuzz/fuzz_policy_file: $(OUT)/tests/fuzz/fuzz_policy_file.o $(OUT)/libpolicyfile.a $(OUT)/libcodec.a $(OUT)/libpolicy.a
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(CLI_LIBS) -o $@
+
+# Telemetry's messages, without the gateway around them.
+FUZZ_TELEMETRY_OBJECTS := $(patsubst %,$(OUT)/gateway/%.o,telemetry/audit_facts telemetry/otlp_logs telemetry/otlp_message \
+	telemetry/proto_out telemetry/syslog_message identity/token audit/wall_time)
+$(OUT)/tests/fuzz/fuzz_telemetry: $(OUT)/tests/fuzz/fuzz_telemetry.o $(FUZZ_TELEMETRY_OBJECTS) $(OUT)/libdata.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(DATA_LIBS) -lcrypto -o $@

@@ -80,6 +80,9 @@ void metrics_gather(struct gateway *g)
 {
     struct telemetry_depths depths = telemetry_depths(g->telemetry);
     /* A start that failed has not all parts. */
+    if (!g->metrics) {
+        return;
+    }
     if (g->workspaces) {
         gather_workspaces(g);
     }

@@ -262,11 +262,21 @@ class Program:
         self.stop()
 
 
+def has_go():
+    """As new a one as the Collector's modules ask for."""
+    if not shutil.which("go"):
+        return False
+    with open(os.path.join(ROOT, "tests/tools/collector/go.mod")) as file:
+        wanted = re.search(r"^go (\d+)\.(\d+)", file.read(), re.M)
+    have = re.search(r"go(\d+)\.(\d+)", subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True).stdout)
+    return bool(have) and [int(n) for n in have.groups()] >= [int(n) for n in wanted.groups()]
+
+
 def collector_program():
     """The OpenTelemetry Collector of tests/tools/collector, built when it is not there; None without Go."""
     path = os.path.join(ROOT, "build", "collector", "collector")
-    if not shutil.which("go") and not os.path.exists(path):
-        return None
+    if not has_go():
+        return path if os.path.exists(path) else None
     done = subprocess.run(["make", "-s", "build/collector/collector"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return path

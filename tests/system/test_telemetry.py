@@ -9,7 +9,7 @@ import http.client
 import json
 import os
 import shutil
-import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -21,8 +21,8 @@ import urllib.request
 import audit_files
 import fixture
 import receivers
-from daemons import Daemons
-from harness import TESTS, eventually, main, test
+from daemons import Daemons, processes
+from harness import eventually, main, test
 from receivers import OtlpReceiver, Program, SyslogDatagrams, SyslogStream, attributes, free_port, plain, points
 
 LIST_SPACE = "/octelium.api.main.cordium.v1.MainService/ListSpace"
@@ -244,6 +244,18 @@ def the_metrics_listener_serves_nothing_else(platform):
     assert f"127.0.0.1:{port}" in listening and "0.0.0.0" not in listening.split()[3], listening
 
 
+def ask_inside(pid, path, token):
+    """What the workspace's own socket to the gateway answers; the socket is found through one of its programs."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(10)
+        s.connect(f"/proc/{pid}/root/run/octelium-proxy.sock")
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        answer = b""
+        while more := s.recv(65536):
+            answer += more
+        return answer.decode()
+
+
 @test
 def the_apis_port_gives_metrics_for_the_token_only(platform):
     path = secret_file(platform, "metrics.token", METRICS_TOKEN + "\n")
@@ -280,11 +292,11 @@ def the_apis_port_gives_metrics_for_the_token_only(platform):
                       and lines().count(("DENIED", "UNAUTHENTICATED")) == 6), lines()
     with platform.sdk(fixture.ensure(platform)["worker"]) as client:
         workspace = client.workspaces.run(template=fixture.BOX, ephemeral=True, timeout=60)
-        request = f"GET /metrics HTTP/1.1\\r\\nHost: a\\r\\nAuthorization: Bearer {METRICS_TOKEN}\\r\\n\\r\\n"
-        done = workspace.exec(f"printf '{request}' | timeout 3 nc local:/var/run/octelium-proxy.sock || true; "
-                              f"ls -l /var/run/octelium-proxy.sock")
+        workspace.exec("sleep 86371 >/dev/null 2>&1 &")
+        answers = [ask_inside(processes("86371")[0], path, METRICS_TOKEN) for path in ("/metrics", "/healthz")]
         workspace.delete()
-    assert "cordium_" not in str(done), "the token opens nothing from inside a workspace"
+    assert answers[0].startswith("HTTP/1.1 404") and "cordium_" not in answers[0], answers
+    assert answers[1].startswith("HTTP/1.1 200"), "the socket itself works"
 
 
 @needs("prometheus")
@@ -383,7 +395,8 @@ def each_audit_line_becomes_a_log_record(platform):
 def the_opentelemetry_collector_takes_logs_and_metrics(platform):
     program = receivers.collector_program()
     if not program:
-        skipped.append("the_opentelemetry_collector_takes_logs_and_metrics: no Go to build it with")
+        assert os.environ.get("MUST_WORK") != "1", "there is no Go to build the Collector with"
+        print("      skipped: there is no Go, or an old one, to build the Collector with")
         return
     port = free_port()
     folder = os.path.join(platform.folder, "collector")
@@ -469,7 +482,8 @@ def a_receiver_that_is_away_costs_nothing_and_drops_are_counted(platform):
     caller.times(2500)
     memory = daemons.resident_kilobytes("gateway")
     caller.times(500)
-    assert daemons.resident_kilobytes("gateway") < memory + 4096, "the queues have a bound"
+    if not daemons.keeps_freed:
+        assert daemons.resident_kilobytes("gateway") < memory + 4096, "the queues have a bound"
     found = samples(scrape(metrics))
     last = last_sequence(platform)
     total = last - first + 1
