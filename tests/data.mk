@@ -38,3 +38,9 @@ $(patsubst %,$(OUT)/tests/fuzz/fuzz_%,$(DATA_FUZZ)): $(OUT)/tests/fuzz/fuzz_%: $
 fuzz-replay-data: $(patsubst %,$(OUT)/tests/fuzz/fuzz_%,$(DATA_FUZZ))
 	@for t in $(DATA_FUZZ); do $(OUT)/tests/fuzz/fuzz_$$t -runs=0 testdata/fuzz/$$t 2>&1 | tail -1 || exit 1; done
 .PHONY: fuzz-replay-data
+
+# Files of the audit log, with what writes and recovers them (BUILD=fuzz).
+AUDITFILE_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/auditfile/*.c) \
+	$(addprefix gateway/audit/,audit_file.c audit_group.c audit_recovery.c wall_time.c) executor/proc/fd.c)
+$(OUT)/tests/fuzz/fuzz_audit_file: $(OUT)/tests/fuzz/fuzz_audit_file.o $(AUDITFILE_OBJECTS) $(OUT)/libdata.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(DATA_LIBS) -lzstd -lcrypto -luv -o $@

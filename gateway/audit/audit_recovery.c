@@ -41,18 +41,15 @@ static void meet_anchor(struct recovery *r)
     }
 }
 
-/* The first line of a file says itself what it follows. That this is the end of the file before is
- * for verification to find; what matters here is that the log goes on from one end. False for a
- * line from which nothing can be told. */
+/* Where lines are missing in front of a file, its first line says itself what it follows: that they
+ * may be missing is for verification to find; what matters here is that the log goes on from one
+ * end. False for a line from which nothing can be told. */
 static bool begin_file(struct recovery *r, const struct line *line)
 {
-    if (line->is_ours && r->walk.damaged_lines == 0) {
+    if (line->is_ours && line->sequence > r->walk.end.sequence + 1 && r->walk.damaged_lines == 0) {
         r->walk.end.sequence = line->sequence - 1;
         memcpy(r->walk.end.hash, line->prev, HASH_BYTES);
         r->walk.good = r->walk.end;
-        r->checkpoint_sequence = r->checkpoint_sequence > r->walk.end.sequence
-                                     ? r->walk.end.sequence
-                                     : r->checkpoint_sequence;
         meet_anchor(r);
     }
     if (!line->is_ours && !r->is_active) {

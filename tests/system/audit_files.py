@@ -59,6 +59,8 @@ def check_chain(folder):
         except ValueError:
             torn.append(line)
             continue
+        if record.get("kind") == "AuditErased":
+            previous = record["sha256"]  # of what stood there
         assert record["sequence"] == sequence, (record["sequence"], sequence)
         assert record["prev"] == before, f"the chain breaks at {sequence}"
         if torn:
