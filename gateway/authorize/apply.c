@@ -176,7 +176,9 @@ static int read_documents(struct apply *a, struct str text, struct error *err)
         struct error one = {0};
         rc = yaml_stream_next(stream, a->arena, &doc, &one);
         if (rc) {
-            (void)error_wrap(&one, "line %u", one.line);
+            if (one.line) { /* else it is about the text as a whole */
+                (void)error_wrap(&one, "line %u", one.line);
+            }
             add_failure(&failures, &one);
             break;
         }
@@ -411,9 +413,8 @@ static int check_attachments(struct apply *a, struct error *err)
         if (item->kind->store_kind == STORE_POLICY) {
             continue;
         }
-        int rc = policy_snapshot_check_attachments(a->g->policies, a->next, item->message, err);
-        if (rc) {
-            return error_wrap(err, "line %u", item->line);
+        if (policy_snapshot_check_attachments(a->g->policies, a->next, item->message, err)) {
+            return error_wrap(err, "line %u: %s '%s'", item->line, item->kind->kind, item->name);
         }
     }
     return 0;

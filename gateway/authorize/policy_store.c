@@ -392,20 +392,18 @@ int policy_snapshot_check_attachments(const struct policy_store *ps,
                                       const ProtobufCMessage *resource, struct error *err)
 {
     struct authorization a = authorization_of(resource);
-    const char *kind = resource->descriptor->short_name;
     if (a.name_count > POLICY_ATTACHED_MAX || a.inline_policy_count > POLICY_ATTACHED_MAX) {
         return error_set(err, STATUS_INVALID_ARGUMENT,
-                         "%s '%s': spec.authorization has %zu policies and %zu inline policies, at "
-                         "most %d of each are allowed",
-                         kind, resource_name(resource), a.name_count, a.inline_policy_count,
-                         POLICY_ATTACHED_MAX);
+                         "spec.authorization has %zu policies and %zu inline policies, at most %d "
+                         "of each are allowed",
+                         a.name_count, a.inline_policy_count, POLICY_ATTACHED_MAX);
     }
     for (size_t i = 0; i < a.name_count; i++) {
         if (!snapshot || !policy_set_has(snapshot->set, str_from(a.names[i]))) {
             return error_set(err, STATUS_FAILED_PRECONDITION,
-                             "%s '%s': spec.authorization.policies[%zu]: Policy '%.256s' does not "
-                             "exist; create it first or put it in the same file",
-                             kind, resource_name(resource), i, a.names[i]);
+                             "spec.authorization.policies[%zu]: Policy '%.256s' does not exist; "
+                             "create it first or put it in the same file",
+                             i, a.names[i]);
         }
     }
     if (a.inline_policy_count == 0) {
@@ -413,11 +411,10 @@ int policy_snapshot_check_attachments(const struct policy_store *ps,
     }
     struct policy_set *set;
     int rc = build_inline(ps, &a, &set, err);
-    if (rc) {
-        return error_wrap(err, "%s '%s'", kind, resource_name(resource));
+    if (rc == 0) {
+        policy_set_unref(set);
     }
-    policy_set_unref(set);
-    return 0;
+    return rc;
 }
 
 int policy_store_check_attachments(const struct policy_store *ps, const ProtobufCMessage *resource,
