@@ -189,7 +189,7 @@ START_TEST(auditors_read_and_change_nothing)
     ck_assert_msg(apply(admin, yaml, "") == 0, "%s", h.text);
     const char *eve = harness_user(&h, "eve", "HUMAN");
     ok(admin, "UpdateUser",
-       "{\"metadata\":{\"name\":\"eve\"},\"spec\":{\"type\":\"HUMAN\",\"groups\":[\"auditors\"],"
+       "{\"metadata\":{\"name\":\"eve\"},\"spec\":{\"type\":\"HUMAN\",\"groups\":[\"reviewers\"],"
        "\"authorization\":{\"policies\":[\"allow-all\"]}}}");
     ck_assert_int_eq(harness_cordium(&h, eve, "ListSpace", "{}"), 0);
     harness_cordium(&h, eve, "CreateSpace", "{\"metadata\":{\"name\":\"mine\"},\"spec\":{}}");
