@@ -15,6 +15,7 @@ include tests/edge.mk
 include tests/data.mk
 include tests/bench.mk
 include tests/cases.mk
+include tests/neighbours.mk
 include tests/bench/policy/module.mk
 include tests/bench/audit/module.mk
 include tests/attack/module.mk
@@ -50,6 +51,7 @@ VARIANTS_CHECKED := release asan ubsan
 check-all: $(OUT)/tests/tools/probe
 	@tests/check.sh \
 		"layers=tests/layers.sh" \
+		"size=tests/size.sh" \
 		"man=tests/man.sh" \
 		$(foreach v,$(VARIANTS_CHECKED),$(foreach c,$(UNIT_COMPONENTS),"unit-$(c)-$(v)=$(MAKE) --no-print-directory -j2 BUILD=$(v) unit-$(c)")) \
 		"conformance=$(MAKE) --no-print-directory conformance" \
@@ -66,6 +68,8 @@ check-all: $(OUT)/tests/tools/probe
 		"fuzz-corpora=$(MAKE) --no-print-directory -j2 BUILD=fuzz fuzz-replay" \
 		"vm=$(MAKE) --no-print-directory check-vm" \
 		"system=tests/system/run.sh" \
+		"neighbours=$(MAKE) --no-print-directory neighbours" \
+		"cases=$(MAKE) --no-print-directory cases" \
 		"faults=tests/system/run.sh faults" \
 		"attack=$(MAKE) --no-print-directory attack" \
 		"system-asan=$(MAKE) --no-print-directory -j2 BUILD=asan all && BUILD=asan tests/system/run.sh exec errors policy cli" \
