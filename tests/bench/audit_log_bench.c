@@ -1,6 +1,6 @@
 /* What a line of the audit log costs, and how fast a log is verified.
  *
- *     audit_bench DIR LINES LINES_PER_ROUND    DIR is made, and stays */
+ *     audit_log_bench DIR LINES LINES_PER_ROUND    DIR is made, and stays */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static double seconds(clockid_t clock)
 
 static void fail(const char *text)
 {
-    (void)fprintf(stderr, "audit_bench: %s\n", text);
+    (void)fprintf(stderr, "audit_log_bench: %s\n", text);
     exit(EXIT_FAILURE);
 }
 
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
     unsigned long lines = argc == 4 ? strtoul(argv[2], NULL, DIGITS_BASE) : 0;
     unsigned long round = argc == 4 ? strtoul(argv[3], NULL, DIGITS_BASE) : 0;
     if (lines == 0 || round == 0 || uv_loop_init(&loop) < 0) {
-        (void)fprintf(stderr, "usage: audit_bench DIR LINES LINES_PER_ROUND\n");
+        (void)fprintf(stderr, "usage: audit_log_bench DIR LINES LINES_PER_ROUND\n");
         return EXIT_FAILURE;
     }
     struct audit_log *log = open_log(&loop, argv[1], &keys);
