@@ -31,8 +31,7 @@ int file_cursor_open(int dir_fd, const struct segment *segment, uint64_t offset,
         return rc;
     }
     if (!segment->is_compressed) {
-        segment_reader_go_to(c->reader, offset);
-        c->offset = offset;
+        file_cursor_go_to(c, offset);
     }
     *ret = c;
     return 0;
@@ -51,6 +50,18 @@ void file_cursor_close(struct file_cursor *c)
 uint64_t file_cursor_offset(const struct file_cursor *c)
 {
     return c->offset;
+}
+
+void file_cursor_go_to(struct file_cursor *c, uint64_t offset)
+{
+    segment_reader_go_to(c->reader, offset);
+    c->offset = offset;
+    c->wanted = offset;
+}
+
+uint64_t file_cursor_inode(const struct file_cursor *c)
+{
+    return segment_reader_inode(c->reader);
 }
 
 /* What has no newline yet is read again when it has. */

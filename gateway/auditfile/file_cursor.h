@@ -27,4 +27,10 @@ int file_cursor_next(struct file_cursor *c, struct file_lines *ret, struct error
 /* Where the next lines begin. */
 uint64_t file_cursor_offset(const struct file_cursor *c);
 
+/* Goes on from there; of a file that is not compressed. */
+void file_cursor_go_to(struct file_cursor *c, uint64_t offset);
+
+/* As segment_reader_inode(). */
+uint64_t file_cursor_inode(const struct file_cursor *c);
+
 #endif

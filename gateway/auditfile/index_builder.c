@@ -188,6 +188,9 @@ static int finish_source(struct builder *b, struct source *s, struct error *err)
 {
     struct index_file file;
     uint64_t bytes = file_cursor_offset(s->cursor);
+    if (s->file == 0) {
+        return error_set(err, STATUS_UNAVAILABLE, "a file of the log without a line was replaced");
+    }
     file_cursor_close(s->cursor);
     s->cursor = NULL;
     int rc = store_rows(b, s, err);
@@ -254,10 +257,12 @@ static int open_tail_behind(struct builder *b, uint64_t file, struct arena *aren
     return error_set(err, STATUS_UNAVAILABLE, "the audit log's files change too fast");
 }
 
+/* Has the active file another name by now, or none? */
 static bool has_finished(const struct builder *b)
 {
-    struct index_file ignored;
-    return b->tail.file > 0 && stat_file(b, b->tail.file, &ignored);
+    struct stat st;
+    return fstatat(b->dir_fd, SEGMENT_ACTIVE_NAME, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
+           (uint64_t)st.st_ino != file_cursor_inode(b->tail.cursor);
 }
 
 /* Takes in what the newest file has more, and goes on to the next when it is finished. */
@@ -478,32 +483,23 @@ static int identify_tail(struct builder *b, struct error *err)
  * next line, the file is another: its lines are taken in from its beginning. */
 static int resume_tail(struct builder *b, const struct index_chunk *last, struct error *err)
 {
-    struct segment segment = b->tail.segment;
     struct file_lines lines;
     struct str one;
     struct line line;
-    uint64_t file = b->tail.file;
-    if (!b->tail.cursor) {
+    uint64_t offset = last->end_offset;
+    if (!b->tail.cursor || b->tail.is_finished) {
         return 0;
     }
-    int rc = open_source(b, &b->tail, &segment, last->end_offset, err);
-    if (rc || last->rows == 0) {
-        return rc;
+    file_cursor_go_to(b->tail.cursor, offset);
+    int rc = last->rows > 0 ? file_cursor_next(b->tail.cursor, &lines, err) : 0;
+    if (rc == 1 && line_take(&lines.text, &one) && line_read_head(one, &line) &&
+        line.sequence != last->last_sequence + 1) {
+        rc = drop_file(b, b->tail.file, err);
+        offset = 0;
     }
-    b->tail.file = file;
-    b->tail.rows->chunk.file = file;
-    rc = file_cursor_next(b->tail.cursor, &lines, err);
-    bool fits =
-        rc == 0 || (rc == 1 && line_take(&lines.text, &one) &&
-                    (!line_read_head(one, &line) || line.sequence == last->last_sequence + 1));
-    if (rc >= 0 && fits) {
-        rc = open_source(b, &b->tail, &segment, last->end_offset, err);
-        b->tail.file = file;
-        b->tail.rows->chunk.file = file;
-        return rc;
-    }
-    rc = rc < 0 ? rc : drop_file(b, file, err);
-    return rc ? rc : open_source(b, &b->tail, &segment, 0, err);
+    file_cursor_go_to(b->tail.cursor, offset);
+    index_rows_begin(b->tail.rows, b->next_id++, b->tail.file, offset);
+    return rc < 0 ? rc : 0;
 }
 
 static int load(struct builder *b, const struct segment *s, size_t count, struct error *err)

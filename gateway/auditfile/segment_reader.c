@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "executor/proc/fd.h"
@@ -54,6 +55,12 @@ void segment_reader_close(struct segment_reader *r)
 uint64_t segment_reader_offset(const struct segment_reader *r)
 {
     return r->offset;
+}
+
+uint64_t segment_reader_inode(const struct segment_reader *r)
+{
+    struct stat st;
+    return fstat(r->fd, &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
 /* Reads up to `want` bytes more behind what is there. 1, or 0 at the end of the file. */

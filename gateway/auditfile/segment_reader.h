@@ -29,6 +29,9 @@ void segment_reader_close(struct segment_reader *r); /* NULL is fine */
  * file has it. A guess by the first line of some blocks: lines before it come first. */
 int segment_reader_seek(struct segment_reader *r, uint64_t sequence, struct error *err);
 
+/* The file, whatever its name is by now; 0 when that cannot be told. */
+uint64_t segment_reader_inode(const struct segment_reader *r);
+
 /* The next block begins at that byte of the file: the beginning of a line, or of a frame. */
 void segment_reader_go_to(struct segment_reader *r, uint64_t offset);
 
