@@ -188,7 +188,9 @@ static int verify(struct audit_command *c, struct verify_report *report, struct 
     }
     options.anchor = c->anchor_text ? &anchor : NULL;
     int rc = complete(c, err);
-    rc = rc ? rc : public_keys_load(c->public_key, &keys, err);
+    if (rc == 0 && public_keys_load(c->public_key, &keys, err) < 0) {
+        rc = error_wrap(err, "the public keys of the log (--public-key tells another place)");
+    }
     AUTO_FD int dir_fd = rc ? -1 : open_log_folder(c, err);
     rc = rc ? rc : dir_fd < 0 ? dir_fd : 0;
     options.keys = keys;
