@@ -168,8 +168,7 @@ static void read_time(struct audit_line *ret)
     }
 }
 
-/* False for a line that is no decision. */
-static bool read_line(struct str text, struct arena *arena, struct audit_line *ret)
+bool audit_parse_decision(struct str text, struct arena *arena, struct audit_line *ret)
 {
     const struct tree_node *line;
     struct arena scratch;
@@ -222,7 +221,7 @@ int audit_read_decisions(const char *audit_dir, size_t count_max, struct arena *
     arena_init(&file, AUDIT_READ_BYTES_MAX + (1 << 20));
     int rc = read_tail(audit_dir, &file, &text, err);
     while (rc == 0 && count < count_max && take_last_line(&text, &one)) {
-        count += read_line(one, arena, &lines[count]);
+        count += audit_parse_decision(one, arena, &lines[count]);
     }
     arena_free(&file);
     for (size_t i = 0; i < count / 2; i++) {
@@ -247,8 +246,8 @@ int audit_read_decision(const char *audit_dir, const char *id, struct arena *are
     size_t id_len = strlen(id);
     while (rc == 0 && !found && take_last_line(&text, &one)) {
         /* A cheap look before the parse: the log may be long. */
-        found = id_len > 0 && memmem(one.ptr, one.len, id, id_len) && read_line(one, arena, ret) &&
-                cstr_eq(ret->id, id);
+        found = id_len > 0 && memmem(one.ptr, one.len, id, id_len) &&
+                audit_parse_decision(one, arena, ret) && cstr_eq(ret->id, id);
     }
     arena_free(&file);
     return rc || found ? rc

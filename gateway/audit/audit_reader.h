@@ -47,6 +47,9 @@ struct audit_line {
 int audit_read_decisions(const char *audit_dir, size_t count_max, struct arena *arena,
                          struct audit_line **ret, size_t *ret_count, struct error *err);
 
+/* What a line of the log tells, when it is a decision. */
+bool audit_parse_decision(struct str line, struct arena *arena, struct audit_line *ret);
+
 /* The decision line with that metadata.id. NOT_FOUND. */
 int audit_read_decision(const char *audit_dir, const char *id, struct arena *arena,
                         struct audit_line *ret, struct error *err);

@@ -5,6 +5,7 @@
 #include "api/core.pb-c.h"
 #include "api/ext.pb-c.h"
 #include "gateway/audit/audit_reader.h"
+#include "gateway/authorize/apply.h"
 #include "gateway/authorize/authorize.h"
 #include "gateway/authorize/past_request.h"
 #include "gateway/authorize/policy_history.h"
@@ -15,6 +16,7 @@
 #include "gateway/identity/session.h"
 #include "gateway/policyfile/explanation.h"
 #include "gateway/rpc/codec.h"
+#include "gateway/services/audit_lookup.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/resource.h"
 
@@ -156,80 +158,159 @@ static int imagine(struct request *r, const Ext__ExplainRequest *q, struct reque
     return rc;
 }
 
-/* The request that is explained: of an audit line, or imagined. */
-static int make_subject(struct request *r, const Ext__ExplainRequest *q, struct request *ret,
-                        const struct notes *notes, struct error *err)
+/* What is explained: a line of the log, or NULL and what the caller imagines. */
+struct question {
+    struct request *request;
+    bool is_admin;
+    const struct audit_line *line;
+    Ext__Explanation *message;
+    struct notes notes;
+    struct request subject;
+};
+
+static int make_subject(struct question *q, struct error *err)
 {
-    *ret = (struct request){0};
-    if (!q->audit_id[0]) {
-        return imagine(r, q, ret, notes, err);
+    struct request *r = q->request;
+    const struct audit_line *line = q->line;
+    q->subject = (struct request){0};
+    if (!line) {
+        return imagine(r, (const Ext__ExplainRequest *)r->message, &q->subject, &q->notes, err);
     }
-    struct audit_line *line = arena_zalloc(&r->arena, sizeof *line);
-    if (!line || !r->gateway->config->audit_dir) {
-        return error_set(err, STATUS_FAILED_PRECONDITION, "There is no audit log to look at");
-    }
-    int rc = audit_read_decision(r->gateway->config->audit_dir, q->audit_id, &r->arena, line, err);
-    rc = rc ? rc : past_request_make(r->gateway, line, ret, err);
+    int rc = past_request_make(r->gateway, line, &q->subject, err);
     if (rc == 0) {
         char *text = arena_printf(&r->arena,
                                   "it was %s (%s) under version %" PRIu64
-                                  "; policies, session and objects are taken as they are now",
+                                  "; session and objects are taken as they are now",
                                   line->is_allowed ? "allowed" : "denied", line->reason,
                                   line->policy_set_version);
-        note(notes, text ? text : "");
+        note(&q->notes, text ? text : "");
     }
     return rc;
 }
 
-static int explain(struct request *r, bool is_admin, Ext__Explanation *m, struct error *err)
+/* Decides the subject under the policies that are in force at this moment. */
+static void decide(struct question *q, Ext__Explanation *m, struct decision *ret)
 {
-    struct request subject;
-    struct decision decision = {0};
     struct error denial = {0};
-    struct explainer explainer = {.arena = &r->arena, .message = m};
-    struct notes notes = {&r->arena, m};
-    const Ext__ExplainRequest *q = (const Ext__ExplainRequest *)r->message;
+    struct explainer explainer = {.arena = &q->request->arena, .message = m};
     struct authorize_trace trace = {explainer_step, explainer_value, &explainer};
-    int rc = make_subject(r, q, &subject, &notes, err);
-    if (rc == 0 && subject.method->access == METHOD_PUBLIC) {
+    authorize_explain(&q->subject, q->is_admin ? &trace : NULL, ret, &denial);
+    fill_outcome(m, ret, &q->request->arena);
+}
+
+static bool is_same_outcome(const Ext__Explanation *a, const Ext__Explanation *b)
+{
+    return a->is_allowed == b->is_allowed && cstr_eq(a->reason, b->reason) &&
+           cstr_eq(a->policy, b->policy) && cstr_eq(a->rule, b->rule);
+}
+
+/* Under the set that would follow if the policies of then were applied, which they are not. */
+static int decide_then(void *arg, struct policy_snapshot *then, struct error *err)
+{
+    struct question *q = arg;
+    struct decision decision = {0};
+    struct policy_store *ps = q->request->gateway->policies;
+    (void)err;
+    struct policy_snapshot *now = policy_store_exchange(ps, then);
+    decide(q, q->message->then, &decision);
+    (void)policy_store_exchange(ps, now);
+    return 0;
+}
+
+static void explain_then(struct question *q)
+{
+    struct request *r = q->request;
+    uint64_t version = q->line->policy_set_version;
+    struct str documents;
+    struct error err = {0};
+    Ext__ApplyResponse *ignored = NULL;
+    const struct apply_options options = {.dry_run = true,
+                                          .prune = true,
+                                          .prune_all = true,
+                                          .wall_ns = r->started_at_ns,
+                                          .approve = decide_then,
+                                          .approve_arg = q};
+    Ext__Explanation *then = CODEC_NEW(&r->arena, Ext__Explanation, ext__explanation);
+    int rc = then ? policy_history_text(r->gateway->store, version, &r->arena, &documents, &err)
+                  : error_set(&err, STATUS_RESOURCE_EXHAUSTED, "there is no memory for it");
+    q->message->then = then;
+    rc = rc ? rc : apply_documents(r->gateway, documents, &options, &r->arena, &ignored, &err);
+    if (rc) {
+        q->message->then = NULL;
+        char *text =
+            arena_printf(&r->arena, "what version %" PRIu64 " would decide cannot be told: %s",
+                         version, err.text);
+        note(&q->notes, text ? text : "");
+        return;
+    }
+    then->policy_set_version = version;
+    q->message->is_changed = !is_same_outcome(then, q->message);
+}
+
+static int explain(struct question *q, struct error *err)
+{
+    struct decision decision = {0};
+    int rc = make_subject(q, err);
+    if (rc == 0 && q->subject.method->access == METHOD_PUBLIC) {
         rc = error_set(err, STATUS_INVALID_ARGUMENT, "%s is public: no policy is asked",
-                       subject.method->schema->path);
+                       q->subject.method->schema->path);
     }
     if (rc == 0) {
-        authorize_explain(&subject, is_admin ? &trace : NULL, &decision, &denial);
-        fill_outcome(m, &decision, &r->arena);
-        if (subject.past && past_request_is_undecidable(&decision)) {
-            note(&notes, "the decision depends on what the audit log does not keep: the request's "
-                         "body, its headers, or the command's text");
+        decide(q, q->message, &decision);
+        if (q->subject.past && past_request_is_undecidable(&decision)) {
+            note(&q->notes, "the decision depends on what the audit log does not keep: the "
+                            "request's body, its headers, or the command's text");
+        }
+        if (q->line && q->line->policy_set_version > 0 &&
+            q->line->policy_set_version != q->message->policy_set_version) {
+            explain_then(q);
         }
     }
-    arena_free(&subject.arena);
+    arena_free(&q->subject.arena);
     return rc;
+}
+
+static void answer(struct request *r, const struct audit_line *line)
+{
+    struct error err = {0};
+    struct error ignored = {0};
+    struct question q = {.request = r, .line = line, .is_admin = admin_require(r, &ignored) == 0};
+    q.message = CODEC_NEW(&r->arena, Ext__Explanation, ext__explanation);
+    if (q.message) {
+        q.message->notes = arena_calloc(&r->arena, NOTES_MAX, sizeof(char *));
+    }
+    if (!q.message || !q.message->notes) {
+        request_fail_memory(r);
+        return;
+    }
+    q.notes = (struct notes){&r->arena, q.message};
+    if (explain(&q, &err)) {
+        request_fail(r, &err);
+    } else {
+        request_reply(r, &q.message->base);
+    }
+}
+
+static void on_line(struct request *r, const struct audit_line *line, const struct error *err)
+{
+    if (line) {
+        answer(r, line);
+    } else {
+        request_fail(r, err);
+    }
 }
 
 void policy_explain_handle(struct request *r)
 {
-    struct error err = {0};
     const Ext__ExplainRequest *q = (const Ext__ExplainRequest *)r->message;
     bool is_about_others = q->session[0] || q->user[0] || q->audit_id[0];
     struct error not_admin = {0};
-    bool is_admin = admin_require(r, &not_admin) == 0;
-    if (is_about_others && !is_admin) {
+    if (is_about_others && admin_require(r, &not_admin)) {
         request_fail(r, &not_admin);
-        return;
-    }
-    Ext__Explanation *m = CODEC_NEW(&r->arena, Ext__Explanation, ext__explanation);
-    if (m) {
-        m->notes = arena_calloc(&r->arena, NOTES_MAX, sizeof(char *));
-    }
-    if (!m || !m->notes) {
-        request_fail_memory(r);
-        return;
-    }
-    if (explain(r, is_admin, m, &err)) {
-        request_fail(r, &err);
+    } else if (q->audit_id[0]) {
+        audit_lookup_decision(r, q->audit_id, on_line);
     } else {
-        request_reply(r, &m->base);
+        answer(r, NULL);
     }
 }
 

@@ -241,6 +241,17 @@ START_TEST(a_line_of_the_audit_log_is_explained)
           "");
     must(admin, "Explain", "{\"auditId\":\"id-CreateSpace\"}");
     HAS("depends on what the audit log does not keep");
+    apply("kind: Policy\nmetadata: {name: no-lists}\nspec:\n  rules:\n"
+          "  - {name: lists, effect: DENY, condition: {match: ctx.request.grpc.method == "
+          "'ListSpace'}}\n---\nkind: ClusterConfig\nspec: {authorization: {policies: "
+          "[no-lists]}}\n",
+          "");
+    must(admin, "Explain", "{\"auditId\":\"id-ListSpace\"}");
+    HAS("\"policy\":\"no-lists\",\"rule\":\"lists\"");
+    HAS("\"then\":{\"isAllowed\":true");
+    HAS("\"isChanged\":true");
+    /* Nothing of that was put in force. */
+    ck_assert(policy_set_has(policy_store_current(h.gateway.policies), STR("no-lists")));
     call(admin, "Explain", "{\"auditId\":\"id-nothing\"}");
     harness_expect(&h, STATUS_NOT_FOUND, "id-nothing");
 }
