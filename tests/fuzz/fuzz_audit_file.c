@@ -30,6 +30,11 @@ static struct {
     struct public_keys *keys;
 } place;
 
+static void remove_place(void)
+{
+    (void)rmdir(place.dir);
+}
+
 static void make_place(void)
 {
     char key[96];
@@ -47,6 +52,7 @@ static void make_place(void)
         public_keys_load(public_key, &place.keys, &err) < 0) {
         abort();
     }
+    (void)atexit(remove_place);
     (void)unlink(key);
     (void)unlink(public_key);
 }
