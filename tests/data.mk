@@ -42,5 +42,6 @@ fuzz-replay-data: $(patsubst %,$(OUT)/tests/fuzz/fuzz_%,$(DATA_FUZZ))
 # Files of the audit log, with what writes and recovers them (BUILD=fuzz).
 AUDITFILE_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/auditfile/*.c) \
 	$(addprefix gateway/audit/,audit_file.c audit_group.c audit_recovery.c wall_time.c) executor/proc/fd.c)
-$(OUT)/tests/fuzz/fuzz_audit_file: $(OUT)/tests/fuzz/fuzz_audit_file.o $(AUDITFILE_OBJECTS) $(OUT)/libdata.a
+$(OUT)/tests/fuzz/libauditfile.a: $(AUDITFILE_OBJECTS)
+$(OUT)/tests/fuzz/fuzz_audit_file: $(OUT)/tests/fuzz/fuzz_audit_file.o $(OUT)/tests/fuzz/libauditfile.a $(OUT)/libdata.a
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(DATA_LIBS) -lzstd -lcrypto -luv -o $@
