@@ -426,10 +426,11 @@ static void add_stats_table(struct cli *cli, const Ext__AuditStatsResponse__Tabl
         cli_alloc(cli, (t->n_rows + 2) * STATS_COLUMNS * sizeof(struct table_cell));
     for (size_t i = 0; i < t->n_rows; i++) {
         const Ext__AuditStatsResponse__Row *r = t->rows[i];
-        const struct table_cell row[STATS_COLUMNS] = {{count_text(cli, r->lines), OUTPUT_PLAIN},
-                                                      {count_text(cli, r->allowed), OUTPUT_PLAIN},
-                                                      {count_text(cli, r->denied), OUTPUT_RED},
-                                                      {r->key[0] ? r->key : "-", OUTPUT_PLAIN}};
+        const struct table_cell row[STATS_COLUMNS] = {
+            {count_text(cli, r->lines), OUTPUT_PLAIN},
+            {count_text(cli, r->allowed), OUTPUT_PLAIN},
+            {count_text(cli, r->denied), OUTPUT_RED},
+            {r->key[0] ? r->key : "(not said)", r->key[0] ? OUTPUT_PLAIN : OUTPUT_DIM}};
         memcpy(cells + i * STATS_COLUMNS, row, sizeof row);
     }
     size_t rows = t->n_rows;

@@ -94,6 +94,20 @@ bool audit_line_is_end(const struct audit_line *line)
     return strcmp(line->record->event, "END") == 0;
 }
 
+const char *audit_method_text(const char *method)
+{
+    static const char main_service[] = "MainService/";
+    const char *slash = strrchr(method, '/');
+    if (method[0] != '/' || !slash || slash == method) {
+        return method;
+    }
+    const char *service = slash;
+    while (service > method + 1 && service[-1] != '.') {
+        service--;
+    }
+    return strncmp(service, main_service, sizeof main_service - 1) == 0 ? slash + 1 : service;
+}
+
 void audit_time_text(const Google__Protobuf__Timestamp *time, bool with_date,
                      char ret[AUDIT_TIME_SIZE])
 {
@@ -143,6 +157,8 @@ void audit_bytes_text(double bytes, char ret[AUDIT_AMOUNT_SIZE])
     for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) {
         bytes /= 1024;
     }
-    (void)snprintf(ret, AUDIT_AMOUNT_SIZE, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes,
+    bool is_whole = bytes == (double)(long)bytes;
+    (void)snprintf(ret, AUDIT_AMOUNT_SIZE,
+                   is_whole || unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes,
                    units[unit]);
 }

@@ -37,6 +37,10 @@ double audit_node_number(const struct tree_node *map, const char *key);
 bool audit_line_is_decision(const struct audit_line *line);
 bool audit_line_is_end(const struct audit_line *line);
 
+/* Of "/package.WorkspaceService/Exec" what tells people most: "WorkspaceService/Exec"; the many
+ * MainServices are left out, their methods have names of their own. Others stay. */
+const char *audit_method_text(const char *method);
+
 enum { AUDIT_TIME_SIZE = 40 };
 
 /* "2026-11-30 04:10:34.468" in UTC; without the date: "04:10:34.468". "" when there is no time. */

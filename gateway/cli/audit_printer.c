@@ -14,9 +14,9 @@ enum {
 };
 
 static const struct table_column columns[AUDIT_COLUMNS] = {
-    {"Line", 0, 7, true},      {"Time", 0, 12, false},    {"User", 6, 16, false},
-    {"Method", 10, 24, false}, {"Decision", 0, 8, false}, {"Rule", 8, 28, false},
-    {"Result", 8, 18, false},  {"Took", 0, 9, true},      {"Target", 8, 40, false},
+    {"Line", 0, 7, true},     {"Time", 0, 12, false},    {"User", 5, 16, false},
+    {"Method", 8, 24, false}, {"Decision", 0, 8, false}, {"Rule", 6, 28, false},
+    {"Result", 8, 18, false}, {"Took", 0, 9, true},      {"Target", 6, 40, false},
 };
 
 /* --- a row --- */
@@ -25,6 +25,9 @@ static const char *time_cell(const struct audit_line *line, bool with_date, stru
 {
     char text[AUDIT_TIME_SIZE];
     audit_time_text(line->record->time, with_date, text);
+    if (with_date && text[0]) {
+        text[strlen(text) - strlen(".000")] = '\0'; /* room is dear, and `audit show` has all */
+    }
     return arena_strdup(arena, text);
 }
 
@@ -38,7 +41,7 @@ static const char *user_cell(const struct audit_line *line)
 static const char *method_cell(const struct audit_line *line, struct arena *arena)
 {
     const Ext__AuditRecord *r = line->record;
-    return r->method[0]                ? r->method
+    return r->method[0]                ? audit_method_text(r->method)
            : !line->tree               ? "(no line of ours)"
            : r->event[0] && r->kind[0] ? arena_printf(arena, "%s %s", r->kind, r->event)
                                        : r->kind;

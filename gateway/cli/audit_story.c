@@ -214,7 +214,8 @@ static void add_limit(struct buf *b, const char *name, double value, const char 
     } else if (unit == 2) {
         audit_bytes_text(value, amount);
     } else if (unit == 3) {
-        (void)snprintf(amount, sizeof amount, "%.3g cores", value / 1000);
+        (void)snprintf(amount, sizeof amount, "%.3g core%s", value / 1000,
+                       value == 1000 ? "" : "s");
     }
     (void)snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - suffix), name);
     buf_add_cstr(b, b->len > 0 ? ", " : "");
@@ -303,7 +304,7 @@ static const char *event_text(struct story *s, const struct audit_line *l)
         return arena_printf(s->arena, "ended (%s) with %s after %s",
                             audit_line_text(l, "cordium.end"), r->code, took);
     }
-    const char *what = r->method[0] ? r->method : r->kind;
+    const char *what = r->method[0] ? audit_method_text(r->method) : r->kind;
     return arena_printf(s->arena, "%s %s%s%s%s%s", what, r->event, r->decision[0] ? ", " : "",
                         r->decision, r->code[0] ? ", " : "", r->code);
 }
@@ -361,7 +362,9 @@ static void tell_usage(struct story *s, const struct tree_node *usage)
     struct buf b;
     buf_init(&b, TEXT_MAX_BYTES);
     for (const struct tree_node *n = usage ? usage->first : NULL; n; n = n->next) {
-        add_usage(&b, n);
+        if (audit_node_number(usage, n->key.ptr) != 0) {
+            add_usage(&b, n);
+        }
     }
     field_of_buf(s, "usage", &b);
 }
@@ -397,7 +400,7 @@ static void tell_facts(struct story *s, const struct tree_node *outcome)
 {
     static const char *const elsewhere[] = {"outcome",      "exitCode", "signal", "usage",
                                             "isolation",    "limits",   "diff",   "runId",
-                                            "destinations", NULL};
+                                            "destinations", "detail",   NULL};
     char words[NAME_SIZE];
     struct buf b;
     buf_init(&b, TEXT_MAX_BYTES);
@@ -442,6 +445,7 @@ static void tell_outcome(struct story *s)
                                    : name;
     s->is_full = s->is_full || !text;
     page_styled_field(s->page, "program", is_fine ? OUTPUT_GREEN : OUTPUT_YELLOW, text ? text : "");
+    field(s, "detail", audit_node_text(o, "detail"));
     field(s, "run id", audit_node_text(o, "runId"));
     tell_facts(s, o);
     tell_usage(s, tree_member(o, "usage"));
@@ -523,7 +527,7 @@ static void tell_title(struct story *s)
     const Ext__AuditRecord *r = s->first->record;
     char at[AUDIT_TIME_SIZE];
     audit_time_text(r->time, true, at);
-    const char *what = r->method[0] ? r->method : r->kind;
+    const char *what = r->method[0] ? audit_method_text(r->method) : r->kind;
     const char *text = arena_printf(s->arena, "%s, %s UTC", what[0] ? what : "Line", at);
     page_heading(s->page, text ? text : "");
     s->is_full = s->is_full || !text;

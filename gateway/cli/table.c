@@ -2,32 +2,41 @@
 
 #include <assert.h>
 
-enum { GAP = 2, CELL_MAX_BYTES = 64 * 1024 };
+enum { GAP = 2, CELL_MAX_BYTES = 64 * 1024, NARROWEST = 3 };
 
 static size_t min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* Takes from the widest column that can give, again and again: short ones stay whole. */
+/* The widest column that is wider than it must be; NULL: none is. */
+static size_t *widest_that_gives(struct table *t, bool is_dire)
+{
+    size_t *widest = NULL;
+    for (size_t i = 0; i < t->count; i++) {
+        size_t narrowest = t->columns[i].narrowest;
+        size_t least = is_dire ? min(narrowest, NARROWEST) : narrowest;
+        bool gives = narrowest > 0 && t->widths[i] > least;
+        widest = gives && (!widest || t->widths[i] > *widest) ? &t->widths[i] : widest;
+    }
+    return widest;
+}
+
+/* Takes from the widest again and again, so that short ones stay whole; where that is not enough,
+ * more than they like to give. */
 static void cut_to_fit(struct table *t)
 {
     size_t total = GAP * (t->count - 1);
     for (size_t i = 0; i < t->count; i++) {
         total += t->widths[i];
     }
-    while (t->width_max > 0 && total > t->width_max) {
-        size_t *widest = NULL;
-        for (size_t i = 0; i < t->count; i++) {
-            size_t narrowest = t->columns[i].narrowest;
-            bool gives = narrowest > 0 && t->widths[i] > narrowest;
-            widest = gives && (!widest || t->widths[i] > *widest) ? &t->widths[i] : widest;
-        }
+    for (; t->width_max > 0 && total > t->width_max; total--) {
+        size_t *widest = widest_that_gives(t, false);
+        widest = widest ? widest : widest_that_gives(t, true);
         if (!widest) {
             return;
         }
         --*widest;
-        total--;
     }
 }
 
@@ -80,7 +89,7 @@ static void add_cell(const struct table *t, size_t c, struct str text, enum outp
     struct str head = is_cut ? output_head(text, t->widths[c] - 1) : text;
     size_t width = output_width(head) + is_cut;
     size_t padding = width < t->widths[c] ? t->widths[c] - width : 0;
-    bool has_style = t->has_colours && style != OUTPUT_PLAIN;
+    bool has_style = t->has_colours && style != OUTPUT_PLAIN && text.len > 0;
     if (t->columns[c].is_number) {
         add_spaces(out, padding);
     }
@@ -99,6 +108,9 @@ void table_add_row(const struct table *t, const struct table_cell *cells, struct
     buf_init(&scratch, CELL_MAX_BYTES);
     for (size_t c = 0; c < t->count; c++) {
         add_cell(t, c, shown(cells[c].text, &scratch), cells[c].style, out);
+    }
+    while (out->len > 0 && out->ptr[out->len - 1] == ' ') {
+        out->len--;
     }
     buf_add_u8(out, '\n');
     out->failed |= scratch.failed;

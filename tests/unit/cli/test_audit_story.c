@@ -214,8 +214,8 @@ START_TEST(rows_tell_decision_and_outcome)
     struct audit_line line = audit_line_of(end(), &arena);
     ck_assert(audit_row_make(&line, true, &arena, cells));
     static const char *const expected[AUDIT_COLUMNS] = {
-        "29",      "2026-11-30 04:17:16.007", "alice",      "Run",
-        "ALLOWED", "allow-all/allow",         "oom_killed", "1.54 s",
+        "29",      "2026-11-30 04:17:16", "alice",      "Run",
+        "ALLOWED", "allow-all/allow",     "oom_killed", "1.54 s",
         "r-1"};
     for (size_t i = 0; i < AUDIT_COLUMNS; i++) {
         ck_assert_str_eq(cells[i].text, expected[i]);
@@ -230,6 +230,18 @@ START_TEST(rows_tell_decision_and_outcome)
     ck_assert(audit_row_make(&line, false, &arena, cells));
     ck_assert_str_eq(cells[2].text, "-");
     ck_assert_str_eq(cells[3].text, "NetworkLog NETWORK_DENIED");
+}
+END_TEST
+
+START_TEST(methods_are_told_by_what_tells_most)
+{
+    ck_assert_str_eq(audit_method_text("/a.b.v1.WorkspaceService/Exec"), "WorkspaceService/Exec");
+    ck_assert_str_eq(audit_method_text("/a.b.v1.MainService/GetSpace"), "GetSpace");
+    ck_assert_str_eq(audit_method_text("POST /oauth2/token"), "POST /oauth2/token");
+    ck_assert_str_eq(audit_method_text("/v1"), "/v1");
+    ck_assert_str_eq(audit_method_text("/Plain/Exec"), "Plain/Exec");
+    ck_assert_str_eq(audit_method_text("/"), "/");
+    ck_assert_str_eq(audit_method_text(""), "");
 }
 END_TEST
 
@@ -267,6 +279,7 @@ Suite *suite_audit_story(void)
     tcase_add_test(t, other_lines_are_told_by_their_members);
     tcase_add_test(t, torn_lines_are_shown_as_text);
     tcase_add_test(t, rows_tell_decision_and_outcome);
+    tcase_add_test(t, methods_are_told_by_what_tells_most);
     tcase_add_test(t, amounts_are_those_of_people);
     suite_add_tcase(s, t);
     return s;
