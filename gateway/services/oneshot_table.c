@@ -345,11 +345,13 @@ void oneshot_table_keep(struct oneshot_table *table, struct oneshot *o,
 {
     struct error err;
     int64_t now_ns = gateway_wall_ns(table->gateway);
-    if (put(table, result, !o->has_record, &err)) {
+    Ext__RunResult whole = *result;
+    whole.inputs = table->gateway->config->runs.keep_inputs ? o->request : NULL;
+    if (put(table, &whole, !o->has_record, &err)) {
         log_error("the result of run %s is not kept: %s", o->id, err.text);
         return;
     }
-    remember(table, result, now_ns);
+    remember(table, &whole, now_ns);
     drop_old(table, now_ns);
 }
 
@@ -374,8 +376,8 @@ void oneshot_table_remove(struct oneshot_table *table, struct oneshot *o)
 
 /* --- look-ups --- */
 
-int oneshot_table_load(struct oneshot_table *table, const char *id, const char *owner_uid,
-                       struct arena *arena, Ext__RunResult **ret, struct error *err)
+int oneshot_table_load_whole(struct oneshot_table *table, const char *id, const char *owner_uid,
+                             struct arena *arena, Ext__RunResult **ret, struct error *err)
 {
     ProtobufCMessage *found;
     drop_old(table, gateway_wall_ns(table->gateway));
@@ -386,12 +388,22 @@ int oneshot_table_load(struct oneshot_table *table, const char *id, const char *
     if (rc && rc != -STATUS_NOT_FOUND) {
         return rc;
     }
-    if (rc || strcmp(((Ext__RunResult *)found)->user_uid, owner_uid) != 0) {
+    if (rc || (owner_uid && strcmp(((Ext__RunResult *)found)->user_uid, owner_uid) != 0)) {
         return error_set(err, STATUS_NOT_FOUND,
                          "Run '%s' does not exist, or its result is no longer kept", id);
     }
     *ret = (Ext__RunResult *)found;
     return 0;
+}
+
+int oneshot_table_load(struct oneshot_table *table, const char *id, const char *owner_uid,
+                       struct arena *arena, Ext__RunResult **ret, struct error *err)
+{
+    int rc = oneshot_table_load_whole(table, id, owner_uid, arena, ret, err);
+    if (rc == 0) {
+        (*ret)->inputs = NULL;
+    }
+    return rc;
 }
 
 int oneshot_table_load_name(struct oneshot_table *table, const char *name, struct arena *arena,
@@ -402,6 +414,7 @@ int oneshot_table_load_name(struct oneshot_table *table, const char *name, struc
     int rc = store_get_by_name(table->gateway->store, STORE_RUN, name, arena, &found, err);
     if (!rc) {
         *ret = (Ext__RunResult *)found;
+        (*ret)->inputs = NULL;
     }
     return rc;
 }

@@ -50,6 +50,10 @@ int oneshot_table_load(struct oneshot_table *table, const char *id, const char *
 int oneshot_table_load_name(struct oneshot_table *table, const char *name, struct arena *arena,
                             Ext__RunResult **ret, struct error *err);
 
+/* The same with its inputs, when they were kept. owner_uid NULL: whoever's it is. */
+int oneshot_table_load_whole(struct oneshot_table *table, const char *id, const char *owner_uid,
+                             struct arena *arena, Ext__RunResult **ret, struct error *err);
+
 /* Of one user, newest first, live ones too. */
 int oneshot_table_list(struct oneshot_table *table, const char *owner_uid, bool only_active,
                        uint32_t count_max, struct arena *arena, Ext__ListRunsResponse *ret,

@@ -6,19 +6,26 @@
 
 #include "api/ext.pb-c.h"
 #include "gateway/audit/hex.h"
+#include "gateway/authorize/authorize.h"
 #include "gateway/config.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
+#include "gateway/identity/authenticate.h"
 #include "gateway/identity/token.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/oneshot.h"
 #include "gateway/services/oneshot_table.h"
+#include "gateway/services/run_compare.h"
 #include "gateway/services/workspace_run.h"
 #include "gateway/state/resource.h"
 
-enum { FACTS_MAX_BYTES = 4096, REQUEST_WIRE_MAX_BYTES = 16 * 1024 * 1024 };
+enum {
+    FACTS_MAX_BYTES = 4096,
+    REQUEST_WIRE_MAX_BYTES = 16 * 1024 * 1024,
+    JUDGE_ARENA_MAX_BYTES = 16 << 20
+};
 
 /* A request that waits for a run; freed when the request is gone. */
 struct run_wait {
@@ -27,6 +34,7 @@ struct run_wait {
     struct oneshot *run; /* NULL once it has ended */
     bool is_stream;
     bool is_repeated;
+    const Ext__RunResult *before; /* of the run that is run again; NULL: none is */
 };
 
 struct str run_service_alias(struct str path)
@@ -34,9 +42,17 @@ struct str run_service_alias(struct str path)
     return str_is(path, "/v1/run") ? STR("/cordium.ext.v1.RunService/Run") : STR_NONE;
 }
 
+/* From resolve to handle, as the request's state. */
+struct run_intent {
+    const Ext__RunRequest *request; /* the message, or what a former run was asked */
+    const Ext__RunResult *before;   /* of the run that is run again; NULL: none is */
+    struct oneshot_plan plan;
+};
+
 static const Ext__RunRequest *message_of(const struct request *r)
 {
-    return (const Ext__RunRequest *)r->message;
+    const struct run_intent *intent = r->state;
+    return intent->request;
 }
 
 /* --- resolve --- */
@@ -110,17 +126,65 @@ static int describe(struct request *r, const struct oneshot_plan *plan, struct e
                : error_set(err, STATUS_RESOURCE_EXHAUSTED, "The request is too large");
 }
 
+static int resolve(struct request *r, struct run_intent *intent, struct error *err)
+{
+    r->state = intent;
+    int rc = find_template(r, err);
+    rc = rc ? rc : plan(r, &r->arena, &intent->plan, err);
+    return rc ? rc : describe(r, &intent->plan, err);
+}
+
+static struct run_intent *new_intent(struct request *r, struct error *err)
+{
+    struct run_intent *intent = arena_zalloc(&r->arena, sizeof *intent);
+    if (!intent) {
+        (void)error_set(err, STATUS_RESOURCE_EXHAUSTED, "The request is too large");
+    }
+    return intent;
+}
+
 int run_resolve(struct request *r, struct error *err)
 {
-    struct oneshot_plan *p = arena_zalloc(&r->arena, sizeof *p);
-    if (!p) {
-        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "The request is too large");
+    struct run_intent *intent = new_intent(r, err);
+    if (!intent) {
+        return -err->status;
     }
-    int rc = find_template(r, err);
-    rc = rc ? rc : plan(r, &r->arena, p, err);
-    rc = rc ? rc : describe(r, p, err);
-    r->state = rc ? NULL : p;
-    return rc;
+    intent->request = (const Ext__RunRequest *)r->message;
+    return resolve(r, intent, err);
+}
+
+/* What that run was asked, as if the caller asked it now. */
+static int take_inputs(struct run_intent *intent, Ext__RunResult *kept, struct error *err)
+{
+    static char nothing[1];
+    if (!kept->inputs) {
+        return error_set(err, STATUS_FAILED_PRECONDITION,
+                         "The inputs of run '%s' were not kept; that is done for runs which begin "
+                         "when the gateway's setting runs.keepInputs is on",
+                         kept->run_id);
+    }
+    Ext__RunRequest *request = kept->inputs;
+    kept->inputs = NULL;
+    request->idempotency_key = nothing;
+    request->cancel_on_disconnect = false;
+    intent->request = request;
+    intent->before = kept;
+    return 0;
+}
+
+int run_replay_resolve(struct request *r, struct error *err)
+{
+    const Ext__ReplayRunRequest *message = (const Ext__ReplayRunRequest *)r->message;
+    Ext__RunResult *kept;
+    const char *owner = actor_is_admin(&r->actor) ? NULL : access_user_uid(r);
+    struct run_intent *intent = new_intent(r, err);
+    if (!intent) {
+        return -err->status;
+    }
+    int rc = oneshot_table_load_whole(r->gateway->oneshots, message->run_id, owner, &r->arena,
+                                      &kept, err);
+    rc = rc ? rc : take_inputs(intent, kept, err);
+    return rc ? rc : resolve(r, intent, err);
 }
 
 /* --- the wait --- */
@@ -153,6 +217,22 @@ static void answer(struct request *r, const Ext__RunResult *result, bool is_stre
     request_finish(r);
 }
 
+static void answer_replay(struct request *r, const Ext__RunResult *before,
+                          const Ext__RunResult *result)
+{
+    Ext__ReplayRunResponse *m =
+        CODEC_NEW(&r->arena, Ext__ReplayRunResponse, ext__replay_run_response);
+    put_facts(r, result);
+    if (!m || run_compare(before, result, &r->arena, m) < 0) {
+        request_fail_memory(r);
+        return;
+    }
+    Ext__RunResult copy = *result;
+    m->result = &copy;
+    m->replayed_run_id = before->run_id;
+    request_reply(r, &m->base);
+}
+
 static void on_ended(struct oneshot_waiter *waiter, const Ext__RunResult *result,
                      const struct error *err)
 {
@@ -161,7 +241,9 @@ static void on_ended(struct oneshot_waiter *waiter, const Ext__RunResult *result
     if (request_is_over(wait->request)) {
         return;
     }
-    if (result) {
+    if (result && wait->before) {
+        answer_replay(wait->request, wait->before, result);
+    } else if (result) {
         answer(wait->request, result, wait->is_stream, wait->is_repeated);
     } else {
         request_fail(wait->request, err);
@@ -324,13 +406,12 @@ static void note_run(struct request *r, const char *id)
 
 static void handle(struct request *r, bool is_stream)
 {
-    const struct oneshot_plan *p = r->state;
+    const struct run_intent *intent = r->state;
     struct error err = {0};
     char sha256[65];
-    struct oneshot *run;
+    struct oneshot *run = NULL;
     Ext__RunResult *kept = NULL;
-    r->state = NULL;
-    int rc = hash_request(message_of(r), sha256, &err);
+    int rc = hash_request(intent->request, sha256, &err);
     rc = rc ? rc : find_by_key(r, sha256, &run, &kept, &err);
     if (!rc && kept) {
         answer(r, kept, is_stream, true);
@@ -342,9 +423,10 @@ static void handle(struct request *r, bool is_stream)
         rc = error_set(&err, STATUS_RESOURCE_EXHAUSTED, "begin a run: no memory");
     }
     if (!rc && !run) {
-        rc = start(r, p, sha256, &run, &err);
+        rc = start(r, &intent->plan, sha256, &run, &err);
     }
     if (rc) {
+        r->state = NULL;
         free(wait);
         request_fail(r, &err);
         return;
@@ -353,7 +435,8 @@ static void handle(struct request *r, bool is_stream)
                               .request = r,
                               .run = run,
                               .is_stream = is_stream,
-                              .is_repeated = is_repeated};
+                              .is_repeated = is_repeated,
+                              .before = intent->before};
     r->state = wait;
     r->on_gone = on_gone;
     call_add_header(r->call, "x-run-id", str_from(run->id));
@@ -375,6 +458,31 @@ void run_handle(struct request *r)
 void run_stream_handle(struct request *r)
 {
     handle(r, true);
+}
+
+/* What may not be run may not be run again: the policies are asked as for a Run with these inputs,
+ * too. */
+static int judge_as_run(struct request *r, struct error *err)
+{
+    struct decision decision = {0};
+    struct request run = *r;
+    run.method = method_find(STR("/cordium.ext.v1.RunService/Run"));
+    run.message = &message_of(r)->base;
+    arena_init(&run.arena, JUDGE_ARENA_MAX_BYTES);
+    authorize_explain(&run, NULL, &decision, err);
+    arena_free(&run.arena);
+    return decision.is_allowed ? 0 : -err->status;
+}
+
+void run_replay_handle(struct request *r)
+{
+    struct error err = {0};
+    if (judge_as_run(r, &err)) {
+        r->state = NULL;
+        request_fail(r, &err);
+        return;
+    }
+    handle(r, false);
 }
 
 /* --- kept and live runs --- */
