@@ -45,3 +45,7 @@ AUDITFILE_OBJECTS := $(patsubst %.c,$(OUT)/%.o,$(wildcard gateway/auditfile/*.c)
 $(OUT)/tests/fuzz/libauditfile.a: $(AUDITFILE_OBJECTS)
 $(OUT)/tests/fuzz/fuzz_audit_file: $(OUT)/tests/fuzz/fuzz_audit_file.o $(OUT)/tests/fuzz/libauditfile.a $(OUT)/libdata.a
 	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(DATA_LIBS) -lzstd -lcrypto -luv -o $@
+
+# What its index reads: lines, and columns of its database.
+$(OUT)/tests/fuzz/fuzz_audit_index: $(OUT)/tests/fuzz/fuzz_audit_index.o $(OUT)/tests/fuzz/libauditfile.a $(OUT)/libdata.a
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(DATA_LIBS) -lzstd -lcrypto -luv -o $@

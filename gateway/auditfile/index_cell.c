@@ -253,7 +253,7 @@ static void match_plain(const struct index_cell *c, uint64_t value, uint8_t *mas
 
 static void match_above(const struct index_cell *c, uint64_t value, uint8_t *mask)
 {
-    if (value < c->first || value - c->first > UINT32_MAX) {
+    if (value - c->first > UINT32_MAX) {
         return;
     }
     uint32_t wanted = (uint32_t)(value - c->first);
@@ -281,7 +281,7 @@ void index_cell_match(const struct index_cell *c, const uint64_t *values, size_t
             match_plain(c, values[k], mask);
         } else if (c->form == FORM_ABOVE) {
             match_above(c, values[k], mask);
-        } else if (values[k] >= c->first && values[k] - c->first < c->rows) {
+        } else if (values[k] - c->first < c->rows) {
             mask[values[k] - c->first] = 1;
         }
     }
