@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "executor/proc/fd.h"
 #include "executor/proc/log.h"
 #include "gateway/auditfile/file_cursor.h"
-#include "gateway/auditfile/frame_table.h"
+#include "gateway/auditfile/index_known.h"
 #include "gateway/auditfile/line.h"
 #include "gateway/auditfile/line_index_internal.h"
 #include "gateway/auditfile/record_text.h"
@@ -362,83 +361,17 @@ static int take_past(struct builder *b, struct error *err)
 
 /* ---- what there was before ---- */
 
-static int content_bytes(const struct builder *b, const struct segment *s, uint64_t *ret,
-                         struct error *err)
-{
-    struct buf table;
-    AUTO_FD int fd = openat(b->dir_fd, s->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd == -1) {
-        return error_set_errno(err, STATUS_NOT_FOUND, errno, "open %s", s->name);
-    }
-    buf_init(&table, LIST_MAX_BYTES);
-    int rc = frame_table_read(fd, &table, err);
-    *ret = frame_table_content_bytes(&table);
-    buf_free(&table);
-    return rc;
-}
-
-/* Is the file the one that was indexed? Compressed since, it has the same lines. */
-static bool is_indexed(struct builder *b, const struct segment *s, struct index_file *known)
-{
-    struct error ignored;
-    uint64_t bytes = 0;
-    if (known->is_compressed == s->is_compressed) {
-        return known->disk_bytes == s->bytes;
-    }
-    if (!s->is_compressed || content_bytes(b, s, &bytes, &ignored) < 0 || bytes != known->bytes) {
-        return false;
-    }
-    known->is_compressed = true;
-    known->disk_bytes = s->bytes;
-    return index_db_put_file(b->db, known, &ignored) == 0;
-}
-
-static struct index_file *find_file(const struct buf *files, uint64_t file)
-{
-    struct index_file *list_of = (struct index_file *)(void *)files->ptr;
-    size_t low = 0;
-    size_t high = files->len / sizeof *list_of;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (list_of[middle].file == file) {
-            return &list_of[middle];
-        }
-        *(list_of[middle].file < file ? &low : &high) =
-            list_of[middle].file < file ? middle + 1 : middle;
-    }
-    return NULL;
-}
-
-/* Which files of the folder are in, and which are to be taken in. */
-static int compare_files(struct builder *b, const struct segment *s, size_t count,
-                         const struct buf *files, struct buf *ret_known, struct error *err)
+/* What is to be taken in. */
+static int add_gaps(struct builder *b, const struct segment *s, size_t count,
+                    const struct buf *known, struct error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        struct index_file *known = s[i].is_active ? NULL : find_file(files, s[i].first_sequence);
-        if (known && is_indexed(b, &s[i], known)) {
-            buf_add_u64(ret_known, s[i].first_sequence);
-        } else if (!s[i].is_active && !line_index_add_gap(b->ix, s[i].first_sequence)) {
+        if (!s[i].is_active && !index_known_has(known, s[i].first_sequence) &&
+            !line_index_add_gap(b->ix, s[i].first_sequence)) {
             return no_memory(err);
         }
     }
-    return ret_known->failed ? no_memory(err) : 0;
-}
-
-static bool is_known(const struct buf *known, uint64_t file)
-{
-    const uint64_t *files = (const uint64_t *)(const void *)known->ptr;
-    for (size_t low = 0, high = known->len / sizeof *files; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        if (files[middle] == file) {
-            return true;
-        }
-        if (files[middle] < file) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return false;
+    return 0;
 }
 
 /* Publishes the chunks of known files, and drops those of others; the active file's are kept, and
@@ -450,7 +383,7 @@ static int sort_chunks(struct builder *b, const struct buf *chunks, const struct
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < chunks->len / sizeof *c; i++) {
         b->next_id = c[i].id >= b->next_id ? c[i].id + 1 : b->next_id;
-        if (is_known(known, c[i].file) || (b->tail.file > 0 && c[i].file == b->tail.file)) {
+        if (index_known_has(known, c[i].file) || (b->tail.file > 0 && c[i].file == b->tail.file)) {
             rc = line_index_publish_kept_tail(b->ix, &c[i]) ? 0 : no_memory(err);
             *ret_resume = c[i].file == b->tail.file ? c[i] : *ret_resume;
         } else if (i == 0 || c[i].file != c[i - 1].file) {
@@ -504,20 +437,17 @@ static int resume_tail(struct builder *b, const struct index_chunk *last, struct
 
 static int load(struct builder *b, const struct segment *s, size_t count, struct error *err)
 {
-    struct buf files;
     struct buf chunks;
     struct buf known;
     struct index_chunk resume = {0};
-    buf_init(&files, LIST_MAX_BYTES);
     buf_init(&chunks, LIST_MAX_BYTES);
     buf_init(&known, LIST_MAX_BYTES);
-    int rc = index_db_list_files(b->db, &files, err);
-    rc = rc ? rc : index_db_list_chunks(b->db, &chunks, err);
-    rc = rc ? rc : compare_files(b, s, count, &files, &known, err);
+    int rc = index_db_list_chunks(b->db, &chunks, err);
+    rc = rc ? rc : index_known_list(b->db, b->dir_fd, s, count, &known, err);
+    rc = rc ? rc : add_gaps(b, s, count, &known, err);
     rc = rc ? rc : identify_tail(b, err);
     rc = rc ? rc : sort_chunks(b, &chunks, &known, &resume, err);
     rc = rc ? rc : resume_tail(b, &resume, err);
-    buf_free(&files);
     buf_free(&chunks);
     buf_free(&known);
     return rc;
