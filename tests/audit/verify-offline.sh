@@ -62,13 +62,14 @@ else ["torn"] end | map(word) | join(" ")'
 number=0             # of the line that is looked at
 before=$zeros        # hash of the line before it
 first_number=0       # of the first line, when it is not 1, and its prev: a tombstone must explain them
-first_prev=
+first_prev= first_file=
 torn=0               # lines without their gap record yet
 signed=0             # the newest line that a good checkpoint vouches for
 checkpoints=0 files=0 erased_count=0 torn_count=0 last_checkpoint= has_anchor=
-retained=            # what the newest retention tombstone says: sequence:hash
+retained=            # what the newest retention tombstone says: sequence:hash; and its own sequence
+retained_at=0
 declare -A erased    # sequence:hash of stubs, until a tombstone names them
-declare -A ordered   # what erasure tombstones name
+declare -A ordered   # what erasure tombstones name, and their own sequences
 
 check_signature() {
     local text=$work/text signature=$work/signature
@@ -92,12 +93,12 @@ check_gap() {
 
 check_tombstone() {
     if [ "$1" = RETENTION ]; then
-        retained=$2:$3
+        retained=$2:$3 retained_at=$number
         return
     fi
     local pair
     for pair in ${2//,/ }; do
-        ordered[$pair]=1
+        ordered[$pair]=$number
     done
 }
 
@@ -114,7 +115,7 @@ check_line() {
         return
     fi
     if [ $number = 1 ] && [ "$1" != 1 ]; then
-        number=$1 first_number=$1 first_prev=$2 before=$2
+        number=$1 first_number=$1 first_prev=$2 first_file=$file before=$2
     fi
     [ "$1" = $number ] || broken "the number is $1"
     [ "$2" = "$before" ] || broken "prev is not the hash of the line before"
@@ -183,17 +184,24 @@ done <"$work/names"
 check_file "$folder/audit.jsonl"
 
 [ $torn = 0 ] || broken "the log ends with a line that is none, and no gap record accounts for it"
+# A tombstone counts when a checkpoint vouches for it: whoever has no key cannot order anything.
 for pair in "${!erased[@]}"; do
-    [ -n "${ordered[$pair]:-}" ] || { number=${pair%%:*}; file=${erased[$pair]%%,*}; line_in_file=${erased[$pair]##* }; broken "the line was erased without a tombstone"; }
+    [ "${ordered[$pair]:-$((signed + 1))}" -le $signed ] && continue
+    file=${erased[$pair]%%,*} line_in_file=${erased[$pair]##* } number=${pair%%:*}
+    broken "the line was erased without a signed tombstone"
 done
-if [ "$first_number" != 0 ]; then
-    [ "$retained" = "$((first_number - 1)):$first_prev" ] ||
-        { file=the\ log line_in_file=1 number=$first_number; broken "lines before are missing, and no tombstone says so"; }
+if [ "$first_number" != 0 ] && { [ "$retained" != "$((first_number - 1)):$first_prev" ] || [ "$retained_at" -gt $signed ]; }; then
+    file=$first_file line_in_file=1 number=$first_number
+    broken "lines before this one are missing, and no signed tombstone says so"
 fi
-[ -z "$anchor" ] || [ -n "$has_anchor" ] || { file=the\ log line_in_file=0 number=${anchor%%:*}; broken "the log does not have the anchor $anchor"; }
+if [ -n "$anchor" ] && [ -z "$has_anchor" ]; then
+    file="the log" line_in_file=0 number=${anchor%%:*}
+    broken "it does not have the anchor $anchor"
+fi
 echo intact
 echo "$((first_number > 0 ? number - first_number + 1 : number)) lines in $files files, up to sequence $number"
 echo "$checkpoints checkpoints; $((number - signed)) lines behind the last one are not signed yet"
 [ -z "$last_checkpoint" ] || echo "anchor $last_checkpoint"
+[ "$first_number" = 0 ] || echo "$((first_number - 1)) lines were deleted with their files, by tombstones"
 [ $erased_count = 0 ] || echo "$erased_count lines were erased, each by a tombstone"
 [ $torn_count = 0 ] || echo "$torn_count lines were torn by crashes, each is accounted for"
