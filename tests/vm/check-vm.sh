@@ -6,7 +6,7 @@
 set -uo pipefail
 dir=${1:-build/vm}
 here=$(dirname "$0")
-timeout_s=${TIMEOUT_S:-220}
+timeout_s=${TIMEOUT_S:-420}
 
 cannot() {
     echo "check-vm cannot run: $*"

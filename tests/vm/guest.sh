@@ -27,8 +27,12 @@ has() { # TEXT PATTERN
 }
 
 suite() { # the executor's own tests; the pool's file system is what their /tmp is on
-    local up
-    CK_RUN_SUITE=${1//_/ } timeout 120 $out/tests/unit/executor/runner || cat /tmp/cordium-test*/log 2>/dev/null
+    local up told code
+    told=$(CK_RUN_SUITE=${1//_/ } timeout 180 $out/tests/unit/executor/runner 2>&1)
+    code=$?
+    echo "$told"
+    has "$told" "Checks: [1-9]" || check "suite '$1' comes to its end" 1 "exit code $code, after $SECONDS s"
+    [ $code = 0 ] || cat /tmp/cordium-test*/log 2>/dev/null
     read -r up _ </proc/uptime
     echo "$pool: suite '$1' ended at $up s"
 }
