@@ -208,14 +208,15 @@ def filters_give_what_a_reading_of_the_whole_log_gives(platform):
 def pages_join_without_a_seam(platform):
     upto = platform.audit_lines()[-1]["sequence"]
     for order, key in (("NEWEST_FIRST", "before"), ("OLDEST_FIRST", "after")):
-        seen, message = [], {"pageSize": 7, "order": order, "before": upto + 1, "withoutLines": True}
+        first = max(upto - 200, 0)
+        seen, message = [], {"pageSize": 7, "order": order, "after": first, "before": upto + 1, "withoutLines": True}
         for _ in range(1000):
             reply = ok(platform, "List", message)
             seen += [int(r["sequence"]) for r in reply.get("records", [])]
             if reply.get("isComplete"):
                 break
             message[key] = int(reply["next"])
-        assert sorted(seen) == list(range(1, upto + 1)), (order, len(seen), upto)
+        assert sorted(seen) == list(range(first + 1, upto + 1)), (order, len(seen), upto)
         assert seen == sorted(seen, reverse=order == "NEWEST_FIRST"), order
 
 
