@@ -10,11 +10,13 @@
 
 #include "api/audit.pb-c.h"
 #include "api/ext.pb-c.h"
+#include "executor/proc/fd.h"
 #include "gateway/cli/audit_filter.h"
 #include "gateway/cli/audit_follow.h"
 #include "gateway/cli/audit_printer.h"
 #include "gateway/cli/audit_story.h"
 #include "gateway/cli/cli.h"
+#include "gateway/cli/interrupt.h"
 #include "gateway/cli/policy_explain.h"
 
 #define AUDIT_SERVICE "/cordium.ext.v1.AuditService/"
@@ -201,11 +203,17 @@ static int tail_body(struct cli *cli, const struct arguments *args, int *exit_co
     printer.form = args->follow && printer.form == AUDIT_JSON ? AUDIT_JSONL : printer.form;
     struct pages pages =
         pages_of(cli, &cli->arena, filter, false, args->line_count ? args->line_count : TAIL_LINES);
-    if (gather(&pages, &records, &count, &behind, err) < 0 ||
-        audit_printer_add(&printer, records, count, err) < 0) {
+    if (gather(&pages, &records, &count, &behind, err) < 0) {
         return -err->status;
     }
-    return args->follow ? audit_follow(cli, filter, behind + 1, &printer, err)
+    AUTO_FD int interrupt_fd = args->follow ? interrupt_open() : -1;
+    if (args->follow && interrupt_fd == -1) {
+        return error_set(err, STATUS_INTERNAL, "cannot listen for interrupts");
+    }
+    if (audit_printer_add(&printer, records, count, err) < 0) {
+        return -err->status;
+    }
+    return args->follow ? audit_follow(cli, filter, behind + 1, interrupt_fd, &printer, err)
                         : audit_printer_end(&printer, err);
 }
 

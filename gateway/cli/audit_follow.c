@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 
-#include "executor/proc/fd.h"
 #include "gateway/cli/interrupt.h"
 #include "gateway/cli/session.h"
 
@@ -71,17 +70,13 @@ static int watch_once(struct cli *cli, const Ext__AuditWatchRequest *request, in
 }
 
 int audit_follow(struct cli *cli, Ext__AuditFilter *filter, uint64_t from_sequence,
-                 struct audit_printer *printer, struct error *err)
+                 int interrupt_fd, struct audit_printer *printer, struct error *err)
 {
-    AUTO_FD int interrupt_fd = interrupt_open();
     Ext__AuditWatchRequest *request =
         CLI_NEW(cli, Ext__AuditWatchRequest, ext__audit_watch_request);
     struct flow f = {.printer = printer, .next = from_sequence};
     int wait_ms = WAIT_FIRST_MS;
     request->filter = filter;
-    if (interrupt_fd == -1) {
-        return error_set(err, STATUS_INTERNAL, "cannot listen for interrupts");
-    }
     for (;;) {
         struct error lost = {0};
         request->from_sequence = f.next;

@@ -165,3 +165,24 @@ def check_decisions(records):
 
 def tell(*words):
     print("     ", *words, file=sys.stdout, flush=True)
+
+
+class OtherSettings:
+    """The gateway with more settings (tests/demo/platform.sh puts them in); at the end without."""
+
+    def __init__(self, platform, lines):
+        self.daemons = Daemons(platform)
+        self.path = os.path.join(platform.folder, "gateway.more.yaml")
+        self.lines = lines
+
+    def __enter__(self):
+        self.daemons.stop("gateway")
+        with open(self.path, "x") as file:
+            file.write(self.lines)
+        self.daemons.up()
+
+    def __exit__(self, *_):
+        os.unlink(self.path)
+        if self.daemons.alive("gateway"):
+            self.daemons.stop("gateway")
+        self.daemons.up()

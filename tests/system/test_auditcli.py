@@ -1,6 +1,7 @@
 """`cordium audit`: what reviewers see of the log, on a terminal and in a pipe."""
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import time
 
 import audit_files
 import fixture
-from daemons import Daemons, root_of_tree
+from daemons import Daemons, OtherSettings, root_of_tree
 from harness import eventually, main, test
 
 COLOUR = re.compile(r"\x1b\[[0-9]*m")
@@ -81,9 +82,14 @@ class Scene:
     def denied(self, platform):
         return next(x for x in self.lines(platform) if x["entry"]["common"]["status"] == "DENIED")
 
-    def ended(self, platform, outcome):
-        return next(x for x in self.lines(platform)
-                    if x["cordium"].get("outcome", {}).get("outcome") == outcome and "runId" in x["cordium"]["outcome"])
+    def ended(self, platform, outcome, which=0):
+        """The end of the first Run with that outcome; -1: of the last."""
+        def ends():
+            return [x for x in self.lines(platform)
+                    if x["cordium"].get("outcome", {}).get("outcome") == outcome and "runId" in x["cordium"]["outcome"]]
+
+        assert eventually(ends), self.lines(platform)
+        return ends()[which]
 
 
 def records(text):
@@ -388,18 +394,26 @@ def offline(folder, *more):
                           timeout=120)
 
 
+TORN = b'{"sequence":4711,"prev"\n'  # as a power cut leaves a line
+
+
+def gap_after(torn, sequence, count):
+    """The record that accounts for it."""
+    gap = {"reason": "TORN", "lines": count, "bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
+    return json.dumps({"sequence": sequence, "prev": hashlib.sha256(torn[:-1]).hexdigest(), "apiVersion": "cordium.ext/v1",
+                       "kind": "AuditGap", "gap": gap}).encode() + b"\n"
+
+
 @test
 def standard_tools_alone_find_what_was_changed(platform):
     Scene.of(platform)
     daemons = Daemons(platform)
-    daemons.stop("gateway")
-    with open(os.path.join(platform.audit_folder, "audit.jsonl"), "ab") as file:
-        file.write(b'{"sequence":4711,"prev"')  # as a power cut leaves it
+    daemons.stop("gateway")  # leaves a checkpoint
     daemons.up()
     with tempfile.TemporaryDirectory() as folder:
         path = log_of(folder, platform)
         done = offline(folder)
-        assert done.returncode == 0 and done.stdout.startswith("intact\n") and "torn" in done.stdout, done
+        assert done.returncode == 0 and done.stdout.startswith("intact\n"), done
         anchor = re.search("^anchor (.*)$", done.stdout, re.M).group(1)
         assert offline(folder, anchor).returncode == 0
         with open(path, "rb") as file:
@@ -428,9 +442,13 @@ def standard_tools_alone_find_what_was_changed(platform):
             file.writelines(lines[:checkpoint])
         done = offline(folder, anchor)
         assert done.returncode == 2 and "anchor" in done.stdout, done
-        with open(path, "wb") as file:
-            file.writelines(lines + [b'{"sequence":'])
-        assert offline(folder).returncode == 0
+        last = json.loads(lines[-1])["sequence"]
+        for count in (2, 1):
+            with open(path, "wb") as file:
+                file.writelines(lines + [TORN, gap_after(TORN, last + 2, count), b'{"sequence":'])
+            done = offline(folder)
+            assert done.returncode == (0 if count == 1 else 2), (count, done)
+        assert "1 lines were torn" in done.stdout, done
         subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", folder + "/other"], check=True)
         subprocess.run(["openssl", "pkey", "-in", folder + "/other", "-pubout", "-out", folder + "/audit.pub"], check=True)
         done = offline(folder)
@@ -465,6 +483,26 @@ def every_command_of_the_reviewers_page_works(platform):
                                   text=True, timeout=120, stdin=subprocess.DEVNULL)
             assert done.returncode == 0, (command, done)
             assert done.stdout or any(part in command for part in may_be_empty), command
+
+
+@test
+def a_replay_tells_what_differs(platform):
+    scene = Scene.of(platform)
+    with OtherSettings(platform, "runs:\n  keepInputs: true\n"):
+        scene.run(platform, "echo the same; exit 3")
+        same = scene.ended(platform, "exited", -1)["cordium"]["outcome"]["runId"]
+        scene.run(platform, "cat /proc/uptime")
+        other = scene.ended(platform, "exited", -1)["cordium"]["outcome"]["runId"]
+        done = platform.cli("audit", "replay", same, token=scene.token)
+        assert done.returncode == 0 and done.stdout.startswith("The same result\n"), done
+        assert same in done.stdout and "exited with 3" in done.stdout, done
+        done = platform.cli("audit", "replay", other, token=scene.token)
+        assert done.returncode == 2 and done.stdout.startswith("Another result\n"), done
+        assert re.search("^What +Then +Now$", done.stdout, re.M) and re.search("^stdout ", done.stdout, re.M), done
+        done = platform.cli("audit", "replay", other, "-o", "json", token=scene.token)
+        assert done.returncode == 2 and "stdout" in [d["what"] for d in json.loads(done.stdout)["differences"]], done
+    done = platform.cli("audit", "replay", "00000000-0000-4000-8000-000000000000", token=scene.token)
+    assert done.returncode == 1 and "NOT_FOUND" in done.stderr, done
 
 
 @test

@@ -7,7 +7,7 @@ import time
 
 import audit_files
 import fixture
-from daemons import Daemons
+from daemons import Daemons, OtherSettings
 from harness import eventually, main, test
 
 
@@ -42,27 +42,6 @@ def expect_intact(platform, *words):
 
 def leave_a_line(platform):
     platform.curl("/octelium.api.main.cordium.v1.MainService/ListSpace")
-
-
-class OtherSettings:
-    """The gateway with more settings (tests/demo/platform.sh puts them in); at the end without."""
-
-    def __init__(self, platform, lines):
-        self.daemons = Daemons(platform)
-        self.path = os.path.join(platform.folder, "gateway.more.yaml")
-        self.lines = lines
-
-    def __enter__(self):
-        self.daemons.stop("gateway")
-        with open(self.path, "x") as file:
-            file.write(self.lines)
-        self.daemons.up()
-
-    def __exit__(self, *_):
-        os.unlink(self.path)
-        if self.daemons.alive("gateway"):
-            self.daemons.stop("gateway")
-        self.daemons.up()
 
 
 def restart(platform):
