@@ -15,6 +15,7 @@ bench:
 	@$(MAKE) --no-print-directory bench-edge
 	@$(MAKE) --no-print-directory bench-policy
 	@$(MAKE) --no-print-directory bench-audit-log
+	@$(MAKE) --no-print-directory bench-audit
 .PHONY: bench bench-quick
 
 # A line of the audit log, and the verification of 300 MB of them, in memory and on the disk.

@@ -209,16 +209,23 @@ static bool cut(struct index_scan *s, uint64_t sequence)
     return false;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* The next chunk of the range, whatever is in it; false at the end, or at a gap. */
 static bool step_back(struct index_scan *s)
 {
+    const struct index_chunk *chunks = s->snapshot.chunks;
     size_t n = s->snapshot.chunk_count;
     while (s->given < n) {
-        const struct index_chunk *c = &s->snapshot.chunks[n - 1 - s->given];
-        uint64_t above = s->given > 0 ? s->snapshot.chunks[n - s->given].file : UINT64_MAX;
-        above = above < s->range.before ? above : s->range.before;
-        if (c->file != above && has_gap(s, c->file, above)) {
-            return cut(s, s->given > 0 ? s->snapshot.chunks[n - s->given].first_sequence : above);
+        const struct index_chunk *c = &chunks[n - 1 - s->given];
+        const struct index_chunk *above = s->given > 0 ? c + 1 : NULL;
+        uint64_t file = smaller(above ? above->file : UINT64_MAX, s->range.before);
+        uint64_t below = c->file > s->range.after ? c->file : s->range.after;
+        if (c->file != file && has_gap(s, below, file)) {
+            return cut(s, smaller(above ? above->first_sequence : UINT64_MAX, s->range.before));
         }
         s->given++;
         if (c->last_sequence <= s->range.after) {
@@ -229,10 +236,9 @@ static bool step_back(struct index_scan *s)
             return true;
         }
     }
-    uint64_t above = n > 0 ? s->snapshot.chunks[0].file : UINT64_MAX;
-    return has_gap(s, s->range.after, above < s->range.before ? above : s->range.before)
-               ? cut(s, n > 0 ? s->snapshot.chunks[0].first_sequence : 0)
-               : false;
+    uint64_t file = smaller(n > 0 ? chunks[0].file : UINT64_MAX, s->range.before);
+    return has_gap(s, s->range.after, file) &&
+           cut(s, smaller(n > 0 ? chunks[0].first_sequence : UINT64_MAX, s->range.before));
 }
 
 static bool step_on(struct index_scan *s)
@@ -242,7 +248,8 @@ static bool step_on(struct index_scan *s)
         uint64_t below = s->given > 0 ? s->snapshot.chunks[s->given - 1].last_sequence : 0;
         below = below > s->range.after ? below : s->range.after;
         /* A file may begin before the range and be in it. */
-        if (c->last_sequence > s->range.after && has_gap(s, below, c->file)) {
+        if (c->last_sequence > s->range.after &&
+            has_gap(s, below, smaller(c->file, s->range.before))) {
             return cut(s, below);
         }
         s->given++;

@@ -11,6 +11,7 @@
 #include "gateway/auditfile/erase.h"
 #include "gateway/auditfile/index_stats.h"
 #include "gateway/auditfile/line.h"
+#include "gateway/auditfile/line_index_internal.h"
 #include "gateway/auditfile/log_query.h"
 #include "gateway/auditfile/log_reader.h"
 #include "tests/unit/gateway/audit_fixture.h"
@@ -143,6 +144,59 @@ START_TEST(the_hash_is_siphash)
     ck_assert_uint_eq(siphash(key, STR_NONE), 0x726fdb47dd0e0e31);
     ck_assert_uint_eq(siphash(key, str_make(text, 8)), 0x93f5f5799a932462);
     ck_assert_uint_eq(siphash(key, str_make(text, 15)), 0xa129ca6149be45e5);
+}
+END_TEST
+
+/* ---- what is not in it yet ---- */
+
+static void expect_scan(struct line_index *fake, struct index_range range, unsigned chunks,
+                        bool is_complete, uint64_t cut)
+{
+    const struct index_filter any = {0};
+    struct index_scan *scan;
+    struct error err;
+    uint64_t position = 0;
+    unsigned count = 0;
+    ck_assert_int_eq(index_scan_new(fake, &any, &range, &scan, &err), 0);
+    while (index_scan_next(scan, &err) == 1) {
+        count++;
+    }
+    ck_assert_uint_eq(count, chunks);
+    ck_assert_int_eq(index_scan_is_complete(scan, &position), is_complete);
+    if (!is_complete) {
+        ck_assert_uint_eq(position, cut);
+    }
+    index_scan_free(scan);
+}
+
+START_TEST(a_scan_ends_where_the_index_has_a_gap)
+{
+    struct line_index fake = {.is_ready = true};
+    const struct index_chunk chunks[] = {
+        {.id = 1, .file = 1, .first_sequence = 1, .last_sequence = 100, .rows = 100},
+        {.id = 2, .file = 201, .first_sequence = 201, .last_sequence = 300, .rows = 100},
+    };
+    const uint64_t gap = 101;
+    (void)pthread_mutex_init(&fake.lock, NULL);
+    buf_init(&fake.chunks, 1 << 20);
+    buf_init(&fake.gaps, 1 << 20);
+    buf_add(&fake.chunks, chunks, sizeof chunks);
+    expect_scan(&fake, (struct index_range){.is_newest_first = true}, 2, true, 0);
+    expect_scan(&fake, (struct index_range){0}, 2, true, 0);
+    buf_add(&fake.gaps, &gap, sizeof gap);
+    /* Lines 101 to 200 are in a file that it does not have. */
+    expect_scan(&fake, (struct index_range){.is_newest_first = true}, 1, false, 201);
+    expect_scan(&fake, (struct index_range){0}, 1, false, 100);
+    expect_scan(&fake, (struct index_range){.after = 150}, 0, false, 150);
+    expect_scan(&fake, (struct index_range){.before = 150, .is_newest_first = true}, 0, false, 150);
+    expect_scan(&fake, (struct index_range){.before = 101, .is_newest_first = true}, 1, true, 0);
+    expect_scan(&fake, (struct index_range){.before = 101}, 1, true, 0);
+    expect_scan(&fake, (struct index_range){.after = 200}, 1, true, 0);
+    expect_scan(&fake, (struct index_range){.after = 200, .is_newest_first = true}, 1, true, 0);
+    expect_scan(&fake, (struct index_range){.after = 199, .is_newest_first = true}, 1, false, 201);
+    buf_free(&fake.chunks);
+    buf_free(&fake.gaps);
+    (void)pthread_mutex_destroy(&fake.lock);
 }
 END_TEST
 
@@ -583,6 +637,7 @@ Suite *suite_audit_index(void)
     tcase_add_test(parts, codes_beyond_the_codebook_are_refused);
     tcase_add_test(parts, fields_are_found_without_a_tree);
     tcase_add_test(parts, the_hash_is_siphash);
+    tcase_add_test(parts, a_scan_ends_where_the_index_has_a_gap);
     suite_add_tcase(s, parts);
     TCase *log = tcase_create("log");
     tcase_set_timeout(log, 120);
