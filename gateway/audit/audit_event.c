@@ -36,10 +36,12 @@ static void put_http_info(struct json_out *j, struct str method, struct str path
     audit_put_text(j, "method", method);
     audit_put_text(j, "path", path);
     json_end_object(j);
-    json_key(j, "response");
-    json_begin_object(j);
-    json_member_int(j, "code", http_status);
-    json_end_object(j);
+    if (http_status != 0) {
+        json_key(j, "response");
+        json_begin_object(j);
+        json_member_int(j, "code", http_status);
+        json_end_object(j);
+    }
     json_end_object(j);
     json_end_object(j);
 }
@@ -59,7 +61,13 @@ void audit_record_http(const struct gateway *g, const struct call *call,
     json_end_object(&j);
     json_key(&j, "cordium");
     json_begin_object(&j);
-    json_member_string(&j, "event", "DECISION");
+    json_member_string(&j, "event", facts->is_end ? "END" : "DECISION");
+    if (facts->code) {
+        json_member_string(&j, "code", facts->code);
+    }
+    if (facts->request_id) {
+        json_member_string(&j, "requestID", facts->request_id);
+    }
     audit_put_ref(&j, "credentialRef", facts->credential);
     if (call) {
         audit_put_text(&j, "peer", str_from(call_origin(call)->peer));

@@ -12,14 +12,18 @@ struct gateway;
 /* Records of what is no RPC: plain HTTP requests, what the edge refuses by itself, and what happens
  * without anybody asking. */
 
-/* A plain HTTP request that acts or decides, such as POST /oauth2/token. What it gives (a token)
- * may leave only after the line is durable. Members may be NULL, except path and reason_type. */
+/* A plain HTTP request that acts or decides, such as POST /oauth2/token. What it does (opens a
+ * session) may be done only after the line of its decision is durable; a second line tells how it
+ * ended. Members may be NULL, except path and reason_type. */
 struct audit_http {
-    const char *method; /* "POST" */
+    bool is_end;            /* the second line */
+    const char *code;       /* of an end: name of a status */
+    const char *request_id; /* what the answer's x-request-id says */
+    const char *method;     /* "POST" */
     const char *path;
     bool is_allowed;
     const char *reason_type; /* "LOGIN", "UNAUTHENTICATED", "MALFORMED" … */
-    int http_status;
+    int http_status;         /* 0: not known yet */
     const Core__User *user;
     const Core__Session *session;
     const Core__Credential *credential;

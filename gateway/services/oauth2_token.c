@@ -162,9 +162,13 @@ static bool take_basic_login(struct str header, struct arena *arena, struct toke
     return form->client_id && form->client_secret;
 }
 
-/* The answer, while its audit line is on the way to the disk. Lives in the request's arena. */
+/* From the form to the answer; the audit line of the decision goes to the disk in between. Lives in
+ * the request's arena. */
 struct token_answer {
     struct request *r;
+    struct token_form form;
+    const char **scopes;
+    size_t scope_count;
     struct audit_http facts;
     struct str json;
 };
@@ -190,7 +194,8 @@ static void refuse(struct token_answer *a, int http_status, const char *reason, 
     json_end_object(&j);
     a->json = keep_json(a->r, &json);
     a->facts.http_status = http_status;
-    a->facts.reason_type = reason;
+    /* What comes after the decision does not change it. */
+    a->facts.reason_type = a->facts.is_allowed ? a->facts.reason_type : reason;
 }
 
 /* Section 5.2: the client's fault is 400 or 401, ours 500 or 503, so that clients know what to
@@ -227,8 +232,6 @@ static void grant_tokens(struct token_answer *a, struct session_tokens *tokens)
     json_end_object(&j);
     a->json = keep_json(a->r, &json);
     a->facts.http_status = 200;
-    a->facts.is_allowed = true;
-    a->facts.reason_type = "LOGIN";
     secret_wipe(&tokens->access);
     secret_wipe(&tokens->refresh);
 }
@@ -256,53 +259,80 @@ static int split_scopes(char *text, struct arena *arena, const char ***ret, size
     return 0;
 }
 
-static int open_session(struct token_answer *a, const struct token_form *form,
-                        struct session_tokens *tokens, struct error *err)
+static int open_credential(struct token_answer *a, struct error *err)
 {
-    struct gateway *g = a->r->gateway;
-    struct arena *arena = &a->r->arena;
     Core__Credential *credential = NULL;
     Core__User *user = NULL;
-    int status = credential_open(g, TOKEN_CLIENT_SECRET, str_from(form->client_secret), arena,
-                                 &credential, &user, err);
+    int status =
+        credential_open(a->r->gateway, TOKEN_CLIENT_SECRET, str_from(a->form.client_secret),
+                        &a->r->arena, &credential, &user, err);
     if (status) {
         return status;
     }
     a->facts.credential = credential;
     a->facts.user = user;
-    if (!cstr_eq(credential->status->id, form->client_id)) {
+    if (!cstr_eq(credential->status->id, a->form.client_id)) {
         return error_set(err, STATUS_UNAUTHENTICATED, "client_id and client_secret do not match");
     }
-    struct session_login login = {
-        .user = user,
-        .credential = credential,
+    return 0;
+}
+
+/* Changes nothing: a session may be there only after its decision is durable. */
+static void judge(struct token_answer *a)
+{
+    struct error err;
+    struct arena *arena = &a->r->arena;
+    Core__Scope **scopes;
+    int status = open_credential(a, &err);
+    if (!status) {
+        status = split_scopes(a->form.scope, arena, &a->scopes, &a->scope_count, &err);
+    }
+    if (!status) {
+        status = scope_parse_all(a->scopes, a->scope_count, arena, &scopes, &err);
+    }
+    if (status) {
+        refuse_for(a, &err);
+        return;
+    }
+    a->facts.is_allowed = true;
+    a->facts.reason_type = "LOGIN";
+}
+
+static int open_session(struct token_answer *a, struct session_tokens *tokens, struct error *err)
+{
+    struct gateway *g = a->r->gateway;
+    struct arena *arena = &a->r->arena;
+    int status = open_credential(a, err); /* what was so at the decision may be otherwise by now */
+    if (status) {
+        return status;
+    }
+    const struct session_login login = {
+        .user = a->facts.user,
+        .credential = a->facts.credential,
         .user_agent = call_header(a->r->call, "user-agent"),
         .peer = call_origin(a->r->call)->peer,
         .tokens = SESSION_SHORT,
+        .scopes = a->scopes,
+        .scope_count = a->scope_count,
     };
-    const char **scopes = NULL;
-    status = split_scopes(form->scope, arena, &scopes, &login.scope_count, err);
-    login.scopes = scopes;
     Core__Session *session = NULL;
+    status = session_open(g, &login, arena, &session, tokens, err);
     if (!status) {
-        status = session_open(g, &login, arena, &session, tokens, err);
-    }
-    if (!status) {
-        status = credential_count_use(g, credential, arena, err);
+        status = credential_count_use(g, a->facts.credential, arena, err);
         a->facts.session = session;
     }
     return status;
 }
 
 /* Opens the session inside a transaction. */
-static void serve_grant(struct token_answer *a, const struct token_form *form)
+static void serve_grant(struct token_answer *a)
 {
     struct store *store = a->r->gateway->store;
     struct error err = {0};
     struct session_tokens tokens = {0};
     int status = store_begin(store, &err);
     if (!status) {
-        status = open_session(a, form, &tokens, &err);
+        status = open_session(a, &tokens, &err);
         if (!status) {
             status = store_commit(store, &err);
         }
@@ -311,6 +341,7 @@ static void serve_grant(struct token_answer *a, const struct token_form *form)
             store_rollback(store);
         }
     }
+    a->facts.code = status_name(err.status);
     if (status) {
         refuse_for(a, &err);
         return;
@@ -328,40 +359,33 @@ static void send_answer(struct token_answer *a)
     }
 }
 
-/* Without its line in the log nobody gets the token, and its session ends unused. */
-static void withdraw(struct token_answer *a)
-{
-    struct error ignored;
-    if (a->facts.session) {
-        (void)session_delete(a->r->gateway, a->facts.session->metadata->uid, &ignored);
-    }
-    refuse(a, 503, "UNAVAILABLE", "temporarily_unavailable", "The audit log cannot be written");
-}
-
-static void on_recorded(void *arg, int status)
-{
-    struct token_answer *a = arg;
-    struct request *r = a->r;
-    if (status) {
-        withdraw(a);
-    }
-    send_answer(a);
-    request_release(r);
-}
-
-static void record(struct token_answer *a)
+static int record(struct token_answer *a, void (*done)(void *arg, int status))
 {
     struct buf line;
     buf_init(&line, RECORD_BYTES_MAX);
     audit_record_http(a->r->gateway, a->r->call, &a->facts, &line);
-    request_hold(a->r);
-    int status = audit_log_append(a->r->gateway->audit, &line, on_recorded, a);
+    int status = audit_log_append(a->r->gateway->audit, &line, done, a);
     buf_free(&line);
+    return status;
+}
+
+static void on_decided(void *arg, int status)
+{
+    struct token_answer *a = arg;
+    struct request *r = a->r;
     if (status) {
-        withdraw(a);
-        send_answer(a);
-        request_release(a->r);
+        a->facts.is_allowed = false;
+        refuse(a, 503, "UNAVAILABLE", "temporarily_unavailable", "The audit log cannot be written");
+    } else if (a->facts.is_allowed) {
+        a->facts.is_end = true;
+        a->facts.code = status_name(STATUS_CANCELLED); /* unless somebody still waits for it */
+        if (!request_is_over(r)) {
+            serve_grant(a);
+        }
+        (void)record(a, NULL);
     }
+    send_answer(a);
+    request_release(r);
 }
 
 void oauth2_token_http(struct gateway *g, struct call *call, struct str body)
@@ -375,18 +399,23 @@ void oauth2_token_http(struct gateway *g, struct call *call, struct str body)
     a->r = r;
     a->facts.method = "POST";
     a->facts.path = "/oauth2/token";
-    struct token_form form = {0};
-    if (body.len > FORM_BYTES_MAX || !parse_form(body, &r->arena, &form) || !form.grant_type ||
-        !take_basic_login(call_header(call, "authorization"), &r->arena, &form)) {
+    a->facts.request_id = r->id;
+    struct token_form *form = &a->form;
+    if (body.len > FORM_BYTES_MAX || !parse_form(body, &r->arena, form) || !form->grant_type ||
+        !take_basic_login(call_header(call, "authorization"), &r->arena, form)) {
         refuse(a, 400, "MALFORMED", "invalid_request",
                "The body is not a form with grant_type, client_id and client_secret");
-    } else if (strcmp(form.grant_type, "client_credentials") != 0) {
+    } else if (strcmp(form->grant_type, "client_credentials") != 0) {
         refuse(a, 400, "MALFORMED", "unsupported_grant_type", "Only client_credentials is served");
-    } else if (!form.client_id || !form.client_secret) {
+    } else if (!form->client_id || !form->client_secret) {
         refuse(a, 401, "UNAUTHENTICATED", "invalid_client",
                "client_id and client_secret are needed");
     } else {
-        serve_grant(a, &form);
+        judge(a);
     }
-    record(a);
+    request_hold(r);
+    int status = record(a, on_decided);
+    if (status) {
+        on_decided(a, status);
+    }
 }

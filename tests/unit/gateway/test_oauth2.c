@@ -17,6 +17,7 @@ static struct harness h;
 static uv_loop_t loop;
 static const char *client_id;
 static const char *client_secret;
+static const char *admin;
 
 static int http_status;
 static char body[4096];
@@ -60,7 +61,7 @@ static void setup(void)
     h.config.audit_checkpoint_lines = h.config.audit_checkpoint_seconds = 1000;
     int rc = audit_state_open_log(&h.gateway, &loop, &h.err);
     ck_assert_msg(rc == 0, "%s", h.err.text);
-    const char *admin = harness_admin(&h);
+    admin = harness_admin(&h);
     (void)harness_user(&h, "bot", "WORKLOAD");
     harness_core(
         &h, admin, "CreateCredential",
@@ -92,26 +93,40 @@ static void teardown(void)
 
 static const char *authorization;
 
-static void post(const char *form)
+static struct call call;
+static struct connection connection;
+static struct header sent_header;
+
+/* Up to the decision, whose line is on its way to the disk: nothing leaves before it is there. */
+static void begin(const char *form)
 {
-    struct header header = {STR("authorization"), str_from(authorization)};
-    struct call call = {0};
-    struct connection connection = {0};
+    sent_header = (struct header){STR("authorization"), str_from(authorization)};
+    call = (struct call){0};
+    connection = (struct connection){.transport = &caught_transport};
     (void)snprintf(connection.origin.peer, sizeof connection.origin.peer, "192.0.2.7:4711");
-    connection.transport = &caught_transport;
     call.connection = &connection;
-    call.request_headers = (struct header_list){.items = &header, .count = 1, .room = 1};
+    call.request_headers = (struct header_list){.items = &sent_header, .count = 1, .room = 1};
     call.method = STR("POST");
     call.path = STR("/oauth2/token");
     arena_init(&call.arena, 1 << 20);
     http_status = 0;
     body[0] = headers[0] = 0;
     oauth2_token_http(&h.gateway, &call, str_from(form));
-    ck_assert_int_eq(http_status, 0); /* nothing leaves before its audit line */
+    ck_assert_int_eq(http_status, 0);
+}
+
+static void finish(void)
+{
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_ptr_nonnull(call.state);
     request_events.gone(call.state, CALL_END_FINISHED);
     arena_free(&call.arena);
+}
+
+static void post(const char *form)
+{
+    begin(form);
+    finish();
 }
 
 static const char *form_of(const char *id, const char *secret, const char *rest)
@@ -151,6 +166,57 @@ START_TEST(each_try_has_an_audit_line_without_secrets)
     ck_assert_ptr_nonnull(strstr(log, "UNAUTHENTICATED"));
     ck_assert_ptr_null(strstr(log, "csec_"));
     ck_assert_ptr_null(strstr(log, "cat_"));
+}
+END_TEST
+
+static size_t sessions(void)
+{
+    size_t count = 0;
+    harness_core(&h, admin, "ListSession", "{}");
+    harness_expect(&h, 0, "");
+    for (const char *at = harness_json(&h); (at = strstr(at, "\"kind\":\"Session\"")); at++) {
+        count++;
+    }
+    return count;
+}
+
+START_TEST(a_session_is_there_only_after_its_decision)
+{
+    size_t before = sessions();
+    begin(form_of(client_id, client_secret, ""));
+    ck_assert_uint_eq(sessions(), before);
+    finish();
+    ck_assert_int_eq(http_status, 200);
+    ck_assert_uint_eq(sessions(), before + 1);
+    static char log[65536];
+    FILE *file = fopen(audit_path(), "r");
+    ck_assert_ptr_nonnull(file);
+    size_t n = fread(log, 1, sizeof log - 1, file);
+    (void)fclose(file);
+    log[n] = 0;
+    const char *decision = strstr(log, "\"event\":\"DECISION\"");
+    const char *end = strstr(log, "\"event\":\"END\"");
+    ck_assert(decision && end && decision < end);
+    /* One request, of which the end names the session and the answer the id. */
+    const char *id = strstr(headers, "x-request-id: ");
+    ck_assert_ptr_nonnull(id);
+    id = arena_strndup(&h.arena, id + 14, 32);
+    ck_assert(strstr(decision, id) && strstr(decision, id) < end && strstr(end, id));
+    const char *session = strstr(log, "\"sessionRef\"");
+    const char *newline = strchr(decision, '\n');
+    ck_assert(session && newline && session > newline);
+}
+END_TEST
+
+START_TEST(a_client_that_left_gets_no_session)
+{
+    size_t before = sessions();
+    begin(form_of(client_id, client_secret, ""));
+    request_events.gone(call.state, CALL_END_CANCELLED);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    arena_free(&call.arena);
+    ck_assert_int_eq(http_status, 0);
+    ck_assert_uint_eq(sessions(), before);
 }
 END_TEST
 
@@ -237,6 +303,8 @@ Suite *suite_oauth2(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, client_credentials_give_a_bearer_token_that_works);
     tcase_add_test(t, each_try_has_an_audit_line_without_secrets);
+    tcase_add_test(t, a_session_is_there_only_after_its_decision);
+    tcase_add_test(t, a_client_that_left_gets_no_session);
     tcase_add_test(t, wrong_secrets_and_ids_are_invalid_client);
     tcase_add_test(t, a_basic_header_names_the_client_too);
     tcase_add_test(t, malformed_forms_are_told_apart);
