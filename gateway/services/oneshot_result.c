@@ -341,7 +341,7 @@ static int add_identity(const struct oneshot *o, Ext__RunResult *r, struct arena
     r->user_uid = arena_strdup(arena, o->owner_uid);
     r->template_ = template_name(o, arena);
     r->image = arena_strdup(arena, url);
-    r->started_at = resource_timestamp(o->started_at_ns, arena);
+    r->started_at = o->started_at_ns > 0 ? resource_timestamp(o->started_at_ns, arena) : NULL;
     r->state = o->is_running ? EXT__RUN_RESULT__STATE__RUNNING : EXT__RUN_RESULT__STATE__PREPARING;
     return r->metadata->uid && r->metadata->display_name && r->code_sha256 && r->request_sha256 &&
                    r->user_uid && r->template_ && r->image

@@ -419,6 +419,12 @@ int oneshot_table_load_name(struct oneshot_table *table, const char *name, struc
     return rc;
 }
 
+/* NULL for what has not started, or was lost before anybody could tell. */
+static Google__Protobuf__Timestamp *start_of(int64_t started_at_ns, struct arena *arena)
+{
+    return started_at_ns > 0 ? resource_timestamp(started_at_ns, arena) : NULL;
+}
+
 static Ext__ListRunsResponse__Item *item_of_live(const struct oneshot *o, struct arena *arena)
 {
     Ext__ListRunsResponse__Item *item =
@@ -426,7 +432,7 @@ static Ext__ListRunsResponse__Item *item_of_live(const struct oneshot *o, struct
     if (item) {
         item->run_id = arena_strdup(arena, o->id);
         item->program = arena_strdup(arena, o->plan.program);
-        item->started_at = resource_timestamp(o->started_at_ns, arena);
+        item->started_at = start_of(o->started_at_ns, arena);
         item->state =
             o->is_running ? EXT__RUN_RESULT__STATE__RUNNING : EXT__RUN_RESULT__STATE__PREPARING;
     }
@@ -447,7 +453,7 @@ static Ext__ListRunsResponse__Item *item_of_kept(const struct kept *k, struct ar
     item->state = EXT__RUN_RESULT__STATE__ENDED;
     item->signal = k->signal;
     item->wall_ms = k->wall_ms;
-    item->started_at = resource_timestamp(k->started_at_ns, arena);
+    item->started_at = start_of(k->started_at_ns, arena);
     if (k->has_exit_code) {
         item->has_exit_code_case = EXT__LIST_RUNS_RESPONSE__ITEM__HAS_EXIT_CODE_EXIT_CODE;
         item->exit_code = k->exit_code;
