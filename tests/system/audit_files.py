@@ -42,21 +42,15 @@ def is_own(record):
     return record.get("kind", "").startswith("Audit")
 
 
-def is_torn(line):
-    """What a crash left of a line; an AuditGap behind it accounts for it."""
-    return not line.endswith(b"}")
-
-
 def records(folder):
     """What was asked and done, and what the daemons tell of themselves."""
-    lines = (line for line in text(folder).split(b"\n")[:-1] if not is_torn(line))
-    return [r for r in map(json.loads, lines) if not is_own(r)]
+    return [r for r in map(json.loads, text(folder).splitlines()) if not is_own(r)]
 
 
-def check_chain(folder):
-    """Verifies the chain from the first line that there is; gives its records, but for those about the
+def chain(folder):
+    """Verifies the chain from the first line that there is; yields its records, but for those about the
     log itself. Torn lines take numbers and are followed by an AuditGap that tells how many."""
-    kept, torn, previous, sequence = [], [], "0" * 64, 0
+    torn, previous, sequence = [], "0" * 64, 0
     for line in text(folder).split(b"\n")[:-1]:
         sequence += 1
         before, previous = previous, hashlib.sha256(line).hexdigest()
@@ -76,6 +70,10 @@ def check_chain(folder):
             assert record["gap"]["sha256"] == hashlib.sha256(whole).hexdigest(), record
             torn = []
         if not is_own(record):
-            kept.append(record)
+            yield record
     assert not torn, torn
-    return kept
+
+
+def check_chain(folder):
+    """The same, all of them at once."""
+    return list(chain(folder))

@@ -8,6 +8,8 @@
  *   executor_probe SOCKET build -- ARGV...          in a build sandbox with the build network
  *   executor_probe SOCKET ping N                    N small questions; the slowest answer
  *   executor_probe SOCKET bench IMAGE N -- ARGV...  create, run, destroy, N times; medians
+ *   executor_probe SOCKET list sandboxes|storages|images
+ *                                                   what the executor has: one id a line
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -361,6 +363,54 @@ static int do_run(struct probe *p, char **argv, bool is_build)
     return status;
 }
 
+struct id_listing {
+    struct probe *probe;
+    uint32_t count;
+    uint32_t total;
+};
+
+/* The ids of a page are there only during the call. */
+static void on_ids(void *context, const struct executor_reply *reply)
+{
+    struct id_listing *l = context;
+    const struct executor_list *page = &reply->list;
+    l->probe->done = true;
+    l->probe->reply.err = reply->err;
+    if (reply->err.status) {
+        return;
+    }
+    for (uint32_t i = 0; i < page->count * page->id_bytes; i++) {
+        printf("%02x%s", page->ids[i], (i + 1) % page->id_bytes ? "" : "\n");
+    }
+    l->count += page->count;
+    l->total = page->count > 0 ? page->total : l->count;
+}
+
+static int do_list(struct probe *p, const char *what)
+{
+    static const char *const kinds[] = {[EXECUTOR_LIST_SANDBOXES] = "sandboxes",
+                                        [EXECUTOR_LIST_STORAGES] = "storages",
+                                        [EXECUTOR_LIST_IMAGES] = "images"};
+    struct id_listing l = {.probe = p};
+    struct error err;
+    unsigned kind = 0;
+    while (kind < sizeof kinds / sizeof *kinds && strcmp(kinds[kind], what) != 0) {
+        kind++;
+    }
+    if (kind == sizeof kinds / sizeof *kinds) {
+        fprintf(stderr, "list '%s'?\n", what);
+        return 2;
+    }
+    do {
+        p->done = false;
+        need(p,
+             executor_list(p->client, (enum executor_list_kind)kind, l.count,
+                           (struct executor_callback){on_ids, &l}, &err),
+             &err, "list");
+    } while (l.count < l.total);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct probe p = {0};
@@ -386,6 +436,8 @@ int main(int argc, char **argv)
         status = do_ping(&p, atoi(argv[3]));
     } else if (strcmp(argv[2], "bench") == 0 && argc > 6) {
         status = do_bench(&p, argv[3], atoi(argv[4]), argv + 6, argc - 6);
+    } else if (strcmp(argv[2], "list") == 0) {
+        status = do_list(&p, argv[3]);
     }
     executor_client_close(p.client);
     return status;
