@@ -108,3 +108,8 @@ fuzz-replay: $(patsubst %,$(OUT)/tests/fuzz/fuzz_%,$(FUZZ_TARGETS))
 		then passed=$$((passed + 1)); else failed=$$((failed + 1)); tail -n 20 $(OUT)/tests/fuzz/$$t.log; fi; \
 	done; echo "$$passed passed, $$failed failed"; [ $$failed = 0 ]
 .PHONY: fuzz-replay
+
+# Lines of the audit log on a terminal. Without what clang does not take: libproc's use of seccomp.h, and the commands.
+$(OUT)/tests/fuzz/fuzz_audit_story: $(OUT)/tests/fuzz/fuzz_audit_story.o $(OUT)/executor/proc/fd.o \
+		$(filter-out %/libproc.a %_commands.o,$(UNIT_LIBS_cli))
+	@$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(CLI_LIBS) -o $@
