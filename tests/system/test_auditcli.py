@@ -485,6 +485,35 @@ def every_command_of_the_reviewers_page_works(platform):
             assert done.stdout or any(part in command for part in may_be_empty), command
 
 
+def members(node, path=()):
+    """The names of all members, as paths; of maps with names of limits as keys, the map."""
+    if isinstance(node, list):
+        for item in node:
+            yield from members(item, path)
+    elif isinstance(node, dict) and path[-1:] != ("limits",):
+        for name, value in node.items():
+            if not name.endswith("Ref"):
+                yield from members(value, (*path, name))
+            yield (*path, name)
+
+
+@test
+def every_field_is_on_the_reviewers_page(platform):
+    Scene.of(platform)
+    with open(os.path.join(root_of_tree(), "gateway", "audit", "README.md")) as file:
+        known = set(re.findall(r"[A-Za-z0-9]+", " ".join(re.findall("`([^`]*)`", file.read()))))
+    found = {}
+    for line in audit_files.text(platform.audit_folder).split(b"\n")[:-1]:
+        record = {} if audit_files.is_torn(line) else json.loads(line)
+        for path in members(record):
+            # Those of usage, tombstones and gaps are told together, with where to read more.
+            if not {"usage", "tombstone", "gap"} & set(path[:-1]):
+                found[path[-1]] = ".".join(path)
+    assert len(found) > 60, found
+    missing = sorted(path for name, path in found.items() if name not in known)
+    assert not missing, missing
+
+
 @test
 def a_replay_tells_what_differs(platform):
     scene = Scene.of(platform)
