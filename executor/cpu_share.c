@@ -37,6 +37,9 @@ static void look_at(struct sandbox *s, uint64_t now)
     s->cpu_looked_ns = now;
     s->cpu_used_us = used;
     s->is_computing = s->cpu_rate >= BUSY_RATE_MIN;
+    for (struct run *run = s->runs; run; run = run->next_of_sandbox) {
+        run_look_at_ooms(run, now);
+    }
 }
 
 static void look(struct executor *ex, uint64_t now)

@@ -88,7 +88,9 @@ struct run {
     bool kills_tree;
     bool was_killed;
     uint32_t kill_reason;
-    uint64_t oom_kills_before_kill;
+    bool main_was_oom_victim; /* when we killed it */
+    uint64_t oom_kills_seen;  /* at the last look, and since when it was so */
+    uint64_t oom_kills_seen_ns;
     uint64_t sandbox_oom_kills_before;
     int terminal; /* our copy of the master, for resizing; -1 */
     uint64_t begin_ns;
@@ -265,8 +267,8 @@ void denials_tell(struct sandbox *s);
 /* The same of all, when it is time to. Milliseconds until it wants to be called again, or -1. */
 int denials_tell_when_due(struct executor *ex);
 
-/* cpu_share.c: who computes all the time gives way. Looks when it is time; milliseconds until the next,
- * or -1. */
+/* cpu_share.c: who computes all the time gives way. Looks when it is time; milliseconds until the
+ * next, or -1. */
 int cpu_share_when_due(struct executor *ex);
 void cpu_share_expect(struct sandbox *s); /* a program starts in it: it is looked at soon */
 void cpu_share_hurry(struct sandbox *s);  /* something in it is to end: it comes to the front */
@@ -289,7 +291,8 @@ int run_signal(struct run *run, int signal_number, bool whole_group, struct erro
 int run_resize(struct run *run, uint16_t columns, uint16_t rows, struct error *err);
 void run_started(struct run *run, int master);
 void run_exited(struct run *run, uint32_t stage, int error_number, int wait_status);
-void run_lost(struct run *run); /* with its sandbox */
+void run_lost(struct run *run);                          /* with its sandbox */
+void run_look_at_ooms(struct run *run, uint64_t now_ns); /* every now and then */
 /* Goes on with trees that take long to die. Milliseconds until it wants to be called again, or -1.
  */
 int runs_keep_killing(struct executor *ex);

@@ -106,6 +106,7 @@ size_t cgroup_run_attach_fds(const struct cgroup_run *run, int ret[CGROUP_ATTACH
  * empty, 1 when something is left and the call must be made again soon, or -errno. */
 int cgroup_run_kill(struct cgroup_run *run);
 void cgroup_run_read_usage(const struct cgroup_run *run, struct cgroup_usage *ret);
+uint64_t cgroup_run_read_oom_kills(const struct cgroup_run *run);
 
 /* Marks the run as over; its group is used again once it is empty. NULL is fine. */
 void cgroup_run_release(struct cgroup_run *run);

@@ -333,6 +333,11 @@ uint64_t cgroup_read_oom_kills(const struct cgroup *group)
     return sum;
 }
 
+uint64_t cgroup_run_read_oom_kills(const struct cgroup_run *run)
+{
+    return node_oom_kills(run->group->host, &run->node) - run->node.start.oom_kills;
+}
+
 void cgroup_run_read_usage(const struct cgroup_run *run, struct cgroup_usage *ret)
 {
     node_read_usage(run->group->host, &run->node, ret);

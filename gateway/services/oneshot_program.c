@@ -11,10 +11,10 @@
 
 enum {
     HELPER_OUTPUT_MAX_BYTES = 8 * 1024 * 1024, /* all files with their heads */
-    HELPER_WALL_MS = 15000,
+    HELPER_WALL_MS = 15000,                    /* helper_says() names it */
     WATCH_MS_MIN = 5,
     WATCH_MS_MAX = 100,
-    DISK_FULL_WITHIN_BYTES = 1024 * 1024,
+    DISK_FULL_WITHIN_BYTES = 1024 * 1024, /* of a small disk: within an eighth of it */
 };
 
 static void start_program(struct oneshot *o);
@@ -76,6 +76,9 @@ static struct str helper_says(struct oneshot *o, const struct exec_outcome *outc
     struct str text = oneshot_output_all(&o->helper[1], &o->arena);
     while (text.len > 0 && text.ptr[text.len - 1] == '\n') {
         text.len--;
+    }
+    if (text.len == 0 && outcome->kind == EXEC_TIMED_OUT) {
+        return STR("that took more than 15 s");
     }
     return text.len > 0 ? text : str_from(outcome->text);
 }
@@ -198,8 +201,11 @@ static void on_wall_timer(uv_timer_t *timer)
 
 static void note_disk(struct oneshot *o, const struct executor_stats *stats)
 {
+    const uint64_t limit = o->sandbox.limits.disk_bytes;
+    const uint64_t within =
+        limit / 8 < DISK_FULL_WITHIN_BYTES ? limit / 8 : (uint64_t)DISK_FULL_WITHIN_BYTES;
     o->disk_bytes = stats->disk_bytes;
-    if (stats->disk_bytes + DISK_FULL_WITHIN_BYTES >= o->sandbox.limits.disk_bytes) {
+    if (stats->disk_bytes + within >= limit) {
         o->is_disk_full = true;
     }
     if (stats->disk_limit_inodes > 0 && stats->disk_inodes >= stats->disk_limit_inodes) {
