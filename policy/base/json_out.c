@@ -73,9 +73,16 @@ static void add_escape(struct buf *out, uint32_t c)
     buf_printf(out, "\\u%04x", (unsigned)c);
 }
 
+/* Beside what JSON asks for: what a terminal or an editor acts upon when the text is shown raw, as
+ * logs are. DEL and the C1 controls (U+009B begins an escape sequence), ends of lines that are none
+ * for us, and marks that change the direction of what follows. */
 static bool needs_escape(uint32_t c)
 {
-    return c < 0x20 || c == '"' || c == '\\' || c == 0x7F || c == 0x2028 || c == 0x2029;
+    if (c < 0x7F) {
+        return c < 0x20 || c == '"' || c == '\\';
+    }
+    return c < 0xA0 || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
+           (c >= 0x2066 && c <= 0x2069);
 }
 
 static void add_quoted(struct buf *out, struct str s)

@@ -123,6 +123,21 @@ START_TEST(json_writer_escapes_what_would_break_a_line)
 }
 END_TEST
 
+START_TEST(json_out_escapes_what_terminals_and_editors_act_upon)
+{
+    struct buf b;
+    buf_init(&b, 4096);
+    struct json_out j = json_out_to(&b);
+    /* DEL, CSI and NEL of C1, right-to-left override and isolate; but not what is only beyond
+     * ASCII. */
+    json_string(&j,
+                STR("\x7F\xC2\x9B\xC2\x85\xE2\x80\xAE\xE2\x81\xA6\xC2\xA0\xE2\x80\xA7\xC3\xA9"));
+    ck_assert(
+        str_is(buf_str(&b), "\"\\u007f\\u009b\\u0085\\u202e\\u2066\xC2\xA0\xE2\x80\xA7\xC3\xA9\""));
+    buf_free(&b);
+}
+END_TEST
+
 START_TEST(error_wrap_puts_context_in_front)
 {
     struct error err;
@@ -146,6 +161,7 @@ Suite *suite_base(void)
     tcase_add_test(t, buf_keeps_its_maximum);
     tcase_add_test(t, utf8_accepts_only_well_formed_text);
     tcase_add_test(t, json_writer_escapes_what_would_break_a_line);
+    tcase_add_test(t, json_out_escapes_what_terminals_and_editors_act_upon);
     tcase_add_test(t, error_wrap_puts_context_in_front);
     suite_add_tcase(s, t);
     return s;
