@@ -213,8 +213,9 @@ static int tail_body(struct cli *cli, const struct arguments *args, int *exit_co
     if (audit_printer_add(&printer, records, count, err) < 0) {
         return -err->status;
     }
-    return args->follow ? audit_follow(cli, filter, behind + 1, interrupt_fd, &printer, err)
-                        : audit_printer_end(&printer, err);
+    return args->follow
+               ? audit_follow(cli, filter, behind ? behind + 1 : 0, interrupt_fd, &printer, err)
+               : audit_printer_end(&printer, err);
 }
 
 static int run_tail(const struct command *self, const struct arguments *args)

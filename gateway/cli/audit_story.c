@@ -219,7 +219,7 @@ static void add_limit(struct buf *b, const char *name, double value, const char 
     }
     (void)snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - suffix), name);
     buf_add_cstr(b, b->len > 0 ? ", " : "");
-    buf_printf(b, "%s %s", spell(stem, words), amount);
+    buf_printf(b, "%s%s %s", spell(stem, words), unit == 0 ? " time" : "", amount);
 }
 
 /* The limits that one source set. */

@@ -285,6 +285,9 @@ def numbers_are_those_of_the_lines(platform):
 
 @test
 def verification_names_the_first_bad_line(platform):
+    daemons = Daemons(platform)
+    daemons.stop("gateway")  # leaves a checkpoint
+    daemons.up()
     out = platform.ok("audit", "verify")
     assert out.startswith("intact\n") and "cordium-gateway audit verify" in out, out
     anchor = re.search("^anchor (.*)$", out, re.M).group(1)

@@ -146,8 +146,8 @@ START_TEST(story_tells_who_what_why_and_what_became_of_it)
     has(all, "  decision      ALLOWED\n");
     has(all,
         "POLICY_MATCH: policy 'allow-all', rule 'allow', attached to User alice; policy set 4\n");
-    has(all, "  limits        wall 7.00 s (set by caller)\n");
-    has(all, "                cpu unlimited (set by default)\n");
+    has(all, "  limits        wall time 7.00 s (set by caller)\n");
+    has(all, "                cpu time unlimited (set by default)\n");
     has(all, "                memory 512 MiB (set by space)\n");
     has(all, "  isolation     seccomp, network\n");
     has(all, "  04:17:14.468");
