@@ -16,6 +16,7 @@ include tests/data.mk
 include tests/bench.mk
 include tests/cases.mk
 include tests/neighbours.mk
+include tests/audit.mk
 include tests/bench/policy/module.mk
 include tests/bench/audit/module.mk
 include tests/attack/module.mk
@@ -71,6 +72,7 @@ check-all: $(OUT)/tests/tools/probe
 		"neighbours=$(MAKE) --no-print-directory neighbours" \
 		"cases=$(MAKE) --no-print-directory cases" \
 		"faults=tests/system/run.sh faults" \
+		"audit=$(MAKE) --no-print-directory check-audit" \
 		"attack=$(MAKE) --no-print-directory attack" \
 		"system-asan=$(MAKE) --no-print-directory -j2 BUILD=asan all && BUILD=asan tests/system/run.sh exec errors policy cli" \
 		"seed=tests/system/seed.sh"
