@@ -2,9 +2,10 @@
 
 AUDIT_PROGRAMS := $(addprefix build/release/,executor_probe audit_bench audit_log_bench tests/tools/audit_generate \
 	tests/unit/gateway/runner)
+# NAME=VALUE of a setting that whoever calls make gave; other targets have defaults for some of them.
+AUDIT_GIVEN = $(if $(filter command environment,$(firstword $(origin $(1)))),$(1)=$($(1)))
 check-audit: build/venv/.made
 	@$(NEEDS_ROOT)
 	@$(MAKE) --no-print-directory -j2 BUILD=release all $(AUDIT_PROGRAMS)
-	@MINUTES=$(MINUTES) SEED=$(SEED) LINES=$(if $(filter command% environment%,$(origin LINES)),$(LINES),50000) \
-		tests/audit/check-audit.sh
+	@$(foreach v,MINUTES SEED LINES KILL_SECONDS,$(call AUDIT_GIVEN,$(v))) tests/audit/check-audit.sh
 .PHONY: check-audit
