@@ -246,6 +246,9 @@ static void on_started(void *context, const struct executor_reply *reply)
     if (run->kill_reason != EXECUTOR_KILL_NONE) {
         send_kill(run);
     }
+    if (run->events.started && !run->is_abandoned) {
+        run->events.started(run->events.context);
+    }
 }
 
 /* --- output --- */

@@ -51,6 +51,8 @@ struct exec_run_events {
     /* Last event, after all output: the run frees itself afterwards. */
     void (*ended)(void *context, const struct exec_outcome *outcome);
     void *context;
+    /* The executor has taken it and begins to count its time. May be NULL. */
+    void (*started)(void *context);
 };
 
 /* Everything in spec is copied. UNAVAILABLE without an executor; a program that cannot be started

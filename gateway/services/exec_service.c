@@ -329,7 +329,7 @@ static int start(struct request *r, struct exec_call *call, struct workspace_run
         .gid = request->run_as_root ? 0 : run->image.gid,
         .has_stdin = request->has_stdin,
     };
-    const struct exec_run_events events = {on_output, on_input_drained, on_ended, call};
+    const struct exec_run_events events = {on_output, on_input_drained, on_ended, call, NULL};
     return exec_run_start(r->gateway, &spec, &events, &call->run, err);
 }
 

@@ -387,7 +387,7 @@ static void start_program(struct image_build *build)
         .has_stdin = c->input.len > 0,
         .flags = EXECUTOR_RUN_KILL_TREE_ON_EXIT,
     };
-    const struct exec_run_events events = {on_output, NULL, on_ended, build};
+    const struct exec_run_events events = {on_output, NULL, on_ended, build, NULL};
     if (exec_run_start(build->table->gateway, &spec, &events, &build->program, &err)) {
         fail_build(build, err.text);
         return;

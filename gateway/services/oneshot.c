@@ -296,10 +296,32 @@ void oneshot_finish(struct oneshot *o)
 
 /* --- who waits --- */
 
+static void catch_up(struct oneshot *o, struct oneshot_waiter *waiter)
+{
+    for (int stream = EXEC_STDOUT; stream <= EXEC_STDERR; stream++) {
+        struct arena arena;
+        arena_init(&arena, ONESHOT_ARENA_MAX_BYTES);
+        struct str bytes = oneshot_output_all(&o->output[stream], &arena);
+        bytes = bytes.len > 0 ? bytes : buf_str(&o->output[stream].head);
+        while (bytes.len > 0) {
+            const size_t n = bytes.len < EXEC_OUTPUT_MESSAGE_MAX_BYTES
+                                 ? bytes.len
+                                 : (size_t)EXEC_OUTPUT_MESSAGE_MAX_BYTES;
+            waiter->output(waiter, (enum exec_stream)stream, str_make(bytes.ptr, n));
+            bytes = str_make(bytes.ptr + n, bytes.len - n);
+        }
+        arena_free(&arena);
+    }
+}
+
 void oneshot_join(struct oneshot *o, struct oneshot_waiter *waiter)
 {
     waiter->next = o->waiters;
     o->waiters = waiter;
+    o->stays = o->stays || !waiter->cancels;
+    if (waiter->output) {
+        catch_up(o, waiter);
+    }
 }
 
 void oneshot_leave(struct oneshot *o, struct oneshot_waiter *waiter, const char *who)
@@ -310,7 +332,7 @@ void oneshot_leave(struct oneshot *o, struct oneshot_waiter *waiter, const char 
             break;
         }
     }
-    if (!o->waiters && o->request->cancel_on_disconnect) {
+    if (!o->waiters && !o->stays) {
         (void)oneshot_cancel(o, who);
     }
 }

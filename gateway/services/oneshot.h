@@ -33,6 +33,7 @@ struct oneshot_waiter {
     /* Once: the result, or why the program was never started. Borrowed. */
     void (*ended)(struct oneshot_waiter *waiter, const Ext__RunResult *result,
                   const struct error *err);
+    bool cancels; /* does not mind when the run ends with the last who waits */
     struct oneshot_waiter *next;
 };
 
@@ -89,6 +90,7 @@ struct oneshot {
     int64_t ended_at_ns;
     char cancelled_by[128];
     struct oneshot_waiter *waiters;
+    bool stays; /* somebody waited who wants it to go on without him */
 };
 
 /* Begins; the caller has put it into the table when it returns 0, and it may have ended already.
@@ -100,9 +102,12 @@ void oneshot_begin(struct oneshot *o);
 /* Frees what was never begun. */
 void oneshot_discard(struct oneshot *o);
 
+/* `output` is called at once for what has come so far; of output that was cut, for its beginning.
+ */
 void oneshot_join(struct oneshot *o, struct oneshot_waiter *waiter);
 
-/* The last waiter of a run that asked for it takes it along. `who` is for the result's text. */
+/* The last waiter takes the run along if all who ever waited asked for that. `who` is for the
+ * result's text. */
 void oneshot_leave(struct oneshot *o, struct oneshot_waiter *waiter, const char *who);
 
 /* False when the program has ended already. */

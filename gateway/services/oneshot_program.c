@@ -51,7 +51,7 @@ static int start_helper(struct oneshot *o, const char *const *argv, size_t argc,
                         void (*ended)(void *context, const struct exec_outcome *outcome),
                         struct error *err)
 {
-    const struct exec_run_events events = {on_helper_output, NULL, ended, o};
+    const struct exec_run_events events = {on_helper_output, NULL, ended, o, NULL};
     const struct exec_run_spec spec = {
         .sandbox = o->sandbox.id,
         .argv = argv,
@@ -197,6 +197,18 @@ static void on_wall_timer(uv_timer_t *timer)
         exec_run_terminate(o->exec, (uint32_t)o->plan.limits[ONESHOT_WALL_MS].value);
         (void)uv_timer_start(timer, on_grace_timer, o->plan.limits[ONESHOT_GRACE_MS].value, 0);
     }
+}
+
+static void start_wall_timer(struct oneshot *o)
+{
+    uv_update_time(o->gateway->loop);
+    (void)uv_timer_start(&o->wall_timer, on_wall_timer, o->plan.limits[ONESHOT_WALL_MS].value, 0);
+}
+
+/* Its time is its own, however long the start took. */
+static void on_program_started(void *context)
+{
+    start_wall_timer(context);
 }
 
 static void note_disk(struct oneshot *o, const struct executor_stats *stats)
@@ -387,7 +399,8 @@ static void start_program(struct oneshot *o)
         .memory_bytes = o->plan.limits[ONESHOT_MEMORY_MEGABYTES].value << 20,
         .pids = (uint32_t)o->plan.limits[ONESHOT_PIDS].value,
     };
-    const struct exec_run_events events = {on_output, NULL, on_program_ended, o};
+    const struct exec_run_events events = {on_output, NULL, on_program_ended, o,
+                                           on_program_started};
     rc = rc ? rc : exec_run_start(o->gateway, &spec, &events, &o->exec, &err);
     if (rc) {
         oneshot_fail(o, &err);
@@ -401,8 +414,7 @@ static void start_program(struct oneshot *o)
         (void)exec_run_write(o->exec, input);
         exec_run_close_input(o->exec);
     }
-    uv_update_time(o->gateway->loop);
-    (void)uv_timer_start(&o->wall_timer, on_wall_timer, o->plan.limits[ONESHOT_WALL_MS].value, 0);
+    start_wall_timer(o); /* again when it has started; an executor that is silent ends it, too */
     start_watch(o, 0);
 }
 

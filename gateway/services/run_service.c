@@ -311,12 +311,29 @@ static int check_quota(struct request *r, struct error *err)
     return 0;
 }
 
-static int hash_request(const Ext__RunRequest *request, char ret[65], struct error *err)
+static int compare_env(const void *a, const void *b)
+{
+    const Ext__RunRequest__EnvEntry *const *x = a;
+    const Ext__RunRequest__EnvEntry *const *y = b;
+    return strcmp((*x)->key, (*y)->key);
+}
+
+/* The same for the same request: a map's entries come in any order. */
+static int hash_request(const Ext__RunRequest *request, struct arena *arena, char ret[65],
+                        struct error *err)
 {
     Ext__RunRequest copy = *request;
     struct buf wire;
     uint8_t digest[32];
     copy.cancel_on_disconnect = false; /* how one waits is not what one wants */
+    copy.env = arena_calloc(arena, copy.n_env + 1, sizeof(Ext__RunRequest__EnvEntry *));
+    if (!copy.env) {
+        return error_set(err, STATUS_RESOURCE_EXHAUSTED, "The request is too large");
+    }
+    if (copy.n_env > 0) {
+        memcpy(copy.env, request->env, copy.n_env * sizeof(Ext__RunRequest__EnvEntry *));
+        qsort(copy.env, copy.n_env, sizeof(Ext__RunRequest__EnvEntry *), compare_env);
+    }
     buf_init(&wire, REQUEST_WIRE_MAX_BYTES);
     int rc = codec_encode_wire(&copy.base, &wire, err);
     if (!rc) {
@@ -411,7 +428,7 @@ static void handle(struct request *r, bool is_stream)
     char sha256[65];
     struct oneshot *run = NULL;
     Ext__RunResult *kept = NULL;
-    int rc = hash_request(intent->request, sha256, &err);
+    int rc = hash_request(intent->request, &r->arena, sha256, &err);
     rc = rc ? rc : find_by_key(r, sha256, &run, &kept, &err);
     if (!rc && kept) {
         answer(r, kept, is_stream, true);
@@ -431,7 +448,9 @@ static void handle(struct request *r, bool is_stream)
         request_fail(r, &err);
         return;
     }
-    *wait = (struct run_wait){.waiter = {.output = is_stream ? on_output : NULL, .ended = on_ended},
+    *wait = (struct run_wait){.waiter = {.output = is_stream ? on_output : NULL,
+                                         .ended = on_ended,
+                                         .cancels = intent->request->cancel_on_disconnect},
                               .request = r,
                               .run = run,
                               .is_stream = is_stream,
@@ -441,10 +460,10 @@ static void handle(struct request *r, bool is_stream)
     r->on_gone = on_gone;
     call_add_header(r->call, "x-run-id", str_from(run->id));
     note_run(r, run->id);
-    oneshot_join(run, &wait->waiter);
     if (is_stream) {
         send_started(r, run->id);
     }
+    oneshot_join(run, &wait->waiter);
     if (!is_repeated) {
         oneshot_begin(run);
     }

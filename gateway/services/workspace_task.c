@@ -178,7 +178,8 @@ static void start_background(struct workspace_task_runner *runner, const struct 
     }
     b->gateway = runner->run->gateway;
     b->log = workspace_log_ref(runner->run->log);
-    const struct exec_run_events events = {on_background_output, NULL, on_background_ended, b};
+    const struct exec_run_events events = {on_background_output, NULL, on_background_ended, b,
+                                           NULL};
     struct exec_run *program;
     struct error err = {0};
     if (start_program(runner, job, &events, &program, &err)) {
@@ -245,7 +246,7 @@ static void run_next(struct workspace_task_runner *runner)
             }
             continue;
         }
-        const struct exec_run_events events = {on_output, NULL, on_ended, runner};
+        const struct exec_run_events events = {on_output, NULL, on_ended, runner, NULL};
         struct error err = {0};
         if (start_program(runner, job, &events, &runner->program, &err)) {
             const struct workspace_failure failure = describe(runner, job, -1, err.text);
