@@ -79,9 +79,9 @@ $(OUT)/octeliumctl: $(OUT)/cordium
 # it brings its own loader and libraries and needs nothing but the kernel.
 SANDBOX_TOOLS := $(OUT)/sandbox-tools
 # Puts files into sandboxes and takes them out; static, for images without a libc.
-$(OUT)/cordium-files: gateway/files/main.c gateway/services/oneshot_file_kinds.h
+$(OUT)/cordium-files: gateway/files/main.c policy/base/utf8.c gateway/services/oneshot_file_kinds.h
 	@echo CC $<
-	@$(CC) $(CPPFLAGS) -std=gnu17 -D_GNU_SOURCE -O2 $(WARN) -static $< -o $@
+	@$(CC) $(CPPFLAGS) -std=gnu17 -D_GNU_SOURCE -O2 $(WARN) -static $(filter %.c,$^) -o $@
 
 $(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh $(OUT)/cordium-image $(OUT)/cordium-files
 	@rm -rf $(@D)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "gateway/services/oneshot_file_kinds.h"
+#include "policy/base/utf8.h"
 
 enum {
     PATH_BYTES_MAX = 4096,
@@ -166,8 +167,6 @@ struct search {
     char path[PATH_BYTES_MAX + 1];
 };
 
-static bool match(const char *pattern, const char *path);
-
 /* One part of a pattern against one part of a path. */
 static bool match_part(const char *pattern, size_t pattern_len, const char *path, size_t path_len)
 {
@@ -182,34 +181,46 @@ static bool match_part(const char *pattern, size_t pattern_len, const char *path
     return fnmatch(p, s, FNM_NOESCAPE) == 0;
 }
 
-/* "**" stands for any number of folders, none too. Patterns have few of them: the caller limits
- * their length. */
+static bool is_any_folders(const char *pattern)
+{
+    return strncmp(pattern, "**", 2) == 0 && (pattern[2] == '/' || !pattern[2]);
+}
+
+/* "**" stands for any number of folders, none too. Only the last one that was met is tried with
+ * more of them: what an earlier one could give, it can give as well, so that no pattern takes long.
+ */
 static bool match(const char *pattern, const char *path)
 {
-    size_t n = strcspn(pattern, "/");
-    size_t k = strcspn(path, "/");
-    if (n == 2 && memcmp(pattern, "**", 2) == 0) {
-        if (!pattern[n]) {
-            return true;
-        }
-        for (const char *from = path;;) {
-            if (match(pattern + n + 1, from)) {
+    const char *retry_pattern = NULL;
+    const char *retry_path = NULL;
+    for (;;) {
+        if (is_any_folders(pattern)) {
+            if (!pattern[2]) {
                 return true;
             }
-            size_t part = strcspn(from, "/");
-            if (!from[part]) {
-                return false;
-            }
-            from += part + 1;
+            retry_pattern = pattern += 3;
+            retry_path = path;
+            continue;
         }
+        size_t n = strcspn(pattern, "/");
+        size_t k = strcspn(path, "/");
+        bool fits = match_part(pattern, n, path, k);
+        if (fits && !pattern[n] && !path[k]) {
+            return true;
+        }
+        if (fits && pattern[n] && path[k]) {
+            pattern += n + 1;
+            path += k + 1;
+            continue;
+        }
+        k = retry_path ? strcspn(retry_path, "/") : 0;
+        if (!retry_path || !retry_path[k]) {
+            return false;
+        }
+        retry_path += k + 1;
+        path = retry_path;
+        pattern = retry_pattern;
     }
-    if (!match_part(pattern, n, path, k)) {
-        return false;
-    }
-    if (!pattern[n] || !path[k]) {
-        return !pattern[n] && !path[k];
-    }
-    return match(pattern + n + 1, path + k + 1);
 }
 
 static bool is_wanted(const struct search *s)
@@ -295,32 +306,6 @@ static void give(struct search *s, int dir, const char *name, const struct stat 
     }
 }
 
-/* Names that are no UTF-8 cannot be told in the answer: they are left out. */
-static bool is_utf8(const char *text)
-{
-    for (const unsigned char *c = (const unsigned char *)text; *c;) {
-        unsigned more = *c < 0x80             ? 0
-                        : (*c & 0xe0) == 0xc0 ? 1
-                        : (*c & 0xf0) == 0xe0 ? 2
-                        : (*c & 0xf8) == 0xf0 ? 3
-                                              : 9;
-        uint32_t code = *c & (more == 0 ? 0x7fu : 0x3fu >> more);
-        if (more == 9) {
-            return false;
-        }
-        for (c++; more > 0; more--, c++) {
-            if ((*c & 0xc0) != 0x80) {
-                return false;
-            }
-            code = code << 6 | (*c & 0x3fu);
-        }
-        if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void walk(struct search *s, int dir, size_t path_len, unsigned depth);
 
 static void visit(struct search *s, int dir, const char *name, size_t path_len, unsigned depth)
@@ -328,7 +313,8 @@ static void visit(struct search *s, int dir, const char *name, size_t path_len, 
     struct stat st;
     int n =
         snprintf(s->path + path_len, sizeof s->path - path_len, "%s%s", path_len ? "/" : "", name);
-    if (n < 0 || (size_t)n >= sizeof s->path - path_len || !is_utf8(name) ||
+    /* Names that are no UTF-8 cannot be told in the answer. */
+    if (n < 0 || (size_t)n >= sizeof s->path - path_len || !utf8_is_valid(str_from(name)) ||
         fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1) {
         s->left_out++;
         return;
