@@ -10,10 +10,11 @@
 #include "gateway/cli/field.h"
 #include "gateway/cli/local_file.h"
 #include "gateway/cli/output.h"
+#include "gateway/cli/run_report.h"
 
 #define RUN_SERVICE "/cordium.ext.v1.RunService/"
 
-enum { EXIT_NO_CODE = 255, COLUMNS = 7 };
+enum { EXIT_NO_CODE = 255, COLUMNS = 7, TIMEOUT_MAX_SECONDS = UINT32_MAX / 1000 };
 
 /* --- the request --- */
 
@@ -139,6 +140,10 @@ static int make_request(struct cli *cli, const struct arguments *args, Ext__RunR
         return error_set(err, STATUS_INVALID_ARGUMENT,
                          "there is nothing to run: give --file=FILE, or a program after '--'");
     }
+    if (args->timeout_seconds > TIMEOUT_MAX_SECONDS) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "--timeout takes at most %d seconds",
+                         TIMEOUT_MAX_SECONDS);
+    }
     request->template_ = text_of(cli, args->template_);
     request->image = text_of(cli, args->image);
     request->working_dir = text_of(cli, args->working_dir);
@@ -165,99 +170,19 @@ static struct str bytes_of(const char *text, ProtobufCBinaryData data)
     return data.len > 0 ? str_make(data.data, data.len) : str_from(text);
 }
 
-enum { MEBIBYTE = 1024 * 1024, DESTINATIONS_SHOWN = 8 };
-
-static void print_usage(FILE *to, const Ext__RunUsage *u)
-{
-    fprintf(to, "; %.3f s, %.3f s of CPU", (double)u->wall_ms / 1000, (double)u->cpu_ms / 1000);
-    if (u->has_memory_peak_bytes_case) {
-        fprintf(to, ", %.1f MiB at most", (double)u->memory_peak_bytes / MEBIBYTE);
-    }
-    if (u->has_pids_peak_case) {
-        fprintf(to, ", %llu processes at most", (unsigned long long)u->pids_peak);
-    }
-    if (u->has_io_read_bytes_case && u->io_reads + u->io_writes > 0) {
-        fprintf(to, ", %.1f MiB read and %.1f MiB written of the disk",
-                (double)u->io_read_bytes / MEBIBYTE, (double)u->io_write_bytes / MEBIBYTE);
-    }
-}
-
-static void print_denials(FILE *to, const Ext__RunResult__Facts *facts)
-{
-    const size_t shown = facts->n_denied_destinations < DESTINATIONS_SHOWN
-                             ? facts->n_denied_destinations
-                             : DESTINATIONS_SHOWN;
-    uint64_t told = 0;
-    fprintf(to, "cordium: network: refused");
-    for (size_t i = 0; i < facts->n_denied_destinations; i++) {
-        told += facts->denied_destinations[i]->packets;
-    }
-    for (size_t i = 0; i < shown; i++) {
-        const Ext__RunResult__Destination *d = facts->denied_destinations[i];
-        fprintf(to, "%s %s:%u/%s (%s)", i > 0 ? "," : "", d->address, d->port, d->protocol,
-                d->reason);
-    }
-    if (shown < facts->n_denied_destinations) {
-        fprintf(to, "; destinations beside these: %zu", facts->n_denied_destinations - shown);
-    }
-    if (told < facts->network_denied) {
-        fprintf(to, "; other packets: %llu", (unsigned long long)(facts->network_denied - told));
-    }
-    fputc('\n', to);
-}
-
-/* What became of it, for a person, in one line. */
-static void print_fate(FILE *to, const Ext__RunResult *r)
-{
-    bool has_code = r->has_exit_code_case == EXT__RUN_RESULT__HAS_EXIT_CODE_EXIT_CODE;
-    fprintf(to, "cordium: ");
-    if (has_code) {
-        fprintf(to, "exited with %d", r->exit_code);
-    } else if (r->signal && strcmp(r->outcome, "signaled") == 0) {
-        fprintf(to, "ended by %s", r->signal_name);
-    } else {
-        for (const char *c = r->outcome; *c; c++) {
-            fputc(*c == '_' ? ' ' : *c, to);
-        }
-    }
-    if (r->detail[0]) {
-        fprintf(to, ": %s", r->detail);
-    }
-    if (r->usage) {
-        print_usage(to, r->usage);
-    }
-    if (r->facts && r->facts->oom_kills > 0 && strcmp(r->outcome, "oom_killed") != 0) {
-        fprintf(to, "; %u processes inside were killed for memory", r->facts->oom_kills);
-    }
-    if (r->facts && r->facts->pids_denied > 0) {
-        fprintf(to, "; its limit of processes was reached");
-    }
-    if (r->facts && r->facts->disk_full) {
-        fprintf(to, "; its disk was full");
-    }
-    if (r->facts && r->facts->inodes_full) {
-        fprintf(to, "; its limit of files was reached");
-    }
-    fprintf(to, " (run %s)\n", r->run_id);
-    if (r->facts && r->facts->network_denied > 0) {
-        print_denials(to, r->facts);
-    }
-}
-
 static int write_files(const Ext__RunResult *r, const struct arguments *args, struct error *err)
 {
     for (size_t i = 0; i < r->n_files; i++) {
         const Ext__RunCollected *file = r->files[i];
         if (file->skipped[0]) {
-            fprintf(stderr, "cordium: file left out (%s), %llu bytes\n", file->skipped,
-                    (unsigned long long)file->size_bytes);
+            run_report_skipped(file);
         } else if (local_file_write_below(args->into ? args->into : ".", file->path, file->mode,
                                           bytes_of(file->text, file->data), err) < 0) {
             return -err->status;
         }
     }
     if (r->files_left_out > 0) {
-        fprintf(stderr, "cordium: %u more files were left out\n", r->files_left_out);
+        run_report_left_out(r->files_left_out);
     }
     return 0;
 }
@@ -275,12 +200,28 @@ struct flow {
     bool has_failed;
     int exit_code;
     uint64_t shown[2]; /* bytes of each stream */
+    bool is_in_line;   /* what was shown last beside our lines had no newline at its end */
     struct error err;
 };
 
-static bool show(FILE *to, struct str bytes)
+static bool show(struct flow *f, FILE *to, struct str bytes)
 {
-    return bytes.len == 0 || (fwrite(bytes.ptr, 1, bytes.len, to) == bytes.len && fflush(to) == 0);
+    if (bytes.len == 0) {
+        return true;
+    }
+    if (to == stderr || (isatty(STDOUT_FILENO) && isatty(STDERR_FILENO))) {
+        f->is_in_line = bytes.ptr[bytes.len - 1] != '\n';
+    }
+    return fwrite(bytes.ptr, 1, bytes.len, to) == bytes.len && fflush(to) == 0;
+}
+
+/* Our own lines are not the end of a program's. */
+static void begin_line(struct flow *f)
+{
+    if (f->is_in_line) {
+        fputc('\n', stderr);
+        f->is_in_line = false;
+    }
 }
 
 /* What was streamed is the beginning, as far as the limit goes; the result has the end of what was
@@ -293,23 +234,22 @@ static bool show_rest(struct flow *f, FILE *to, int stream, const Ext__RunOutput
     if (f->shown[stream] == 0) {
         struct str head = bytes_of(o->text, o->data);
         f->shown[stream] = head.len;
-        if (!show(to, head)) {
+        if (!show(f, to, head)) {
             return false;
         }
     }
     struct str tail = bytes_of(o->tail_text, o->tail_data);
     uint64_t tail_at = o->total_bytes - tail.len;
     if (tail_at > f->shown[stream]) {
-        (void)fflush(to);
-        fprintf(stderr, "\ncordium: %llu bytes were dropped here\n",
-                (unsigned long long)(tail_at - f->shown[stream]));
+        begin_line(f);
+        run_report_dropped(tail_at - f->shown[stream]);
     } else {
         uint64_t again = f->shown[stream] - tail_at;
         again = again < tail.len ? again : tail.len;
         tail.ptr += again;
         tail.len -= (size_t)again;
     }
-    return show(to, tail);
+    return show(f, to, tail);
 }
 
 static bool take_result(struct flow *f, const Ext__RunResult *r)
@@ -319,14 +259,15 @@ static bool take_result(struct flow *f, const Ext__RunResult *r)
     if (f->args->output) {
         return output_message(&r->base, f->args->output, &f->err) == 0;
     }
-    if (!show_rest(f, stdout, 0, r->stdout) || !show_rest(f, stderr, 1, r->stderr) ||
-        write_files(r, f->args, &f->err) < 0) {
+    if (!show_rest(f, stdout, 0, r->stdout) || !show_rest(f, stderr, 1, r->stderr)) {
         return false;
     }
+    begin_line(f);
+    bool is_fine = write_files(r, f->args, &f->err) == 0;
     if (f->exit_code != 0 || isatty(STDERR_FILENO)) {
-        print_fate(stderr, r);
+        run_report_fate(r);
     }
-    return true;
+    return is_fine;
 }
 
 static bool on_message(void *state, const ProtobufCMessage *message)
@@ -338,7 +279,7 @@ static bool on_message(void *state, const ProtobufCMessage *message)
         bool is_error = event->output->stream == EXT__RUN_RESULT__CHUNK__STREAM__STDERR;
         struct str bytes = bytes_of(event->output->text, event->output->data);
         f->shown[is_error] += bytes.len;
-        is_fine = show(is_error ? stderr : stdout, bytes);
+        is_fine = show(f, is_error ? stderr : stdout, bytes);
     } else if (event->type_case == EXT__RUN_EVENT__TYPE_RESULT) {
         is_fine = take_result(f, event->result);
     }

@@ -4,56 +4,13 @@ import base64
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 
 import fixture
 from daemons import Daemons
 from harness import eventually, main, test
-
-IMAGE = "docker.io/library/busybox:latest"
-
-
-ACCESS = {}
-
-
-def access_of(platform, token=None):
-    """One log-in a user: a User has only so many Sessions."""
-    if token not in ACCESS:
-        ACCESS[token] = platform.access_token(token)
-    return ACCESS[token]
-
-
-def run(platform, token=None, status=200, access=None, **request):
-    """POST /v1/run with the real curl; gives the answer."""
-    code, text = platform.curl("/v1/run", json.dumps({"image": IMAGE, **request}),
-                               access or access_of(platform, token))
-    assert code == status, f"HTTP {code}: {text[:300]}"
-    return json.loads(text)
-
-
-def call(platform, method, access, status=200, **request):
-    code, text = platform.curl("/cordium.ext.v1.RunService/" + method, json.dumps(request), access)
-    assert code == status, f"HTTP {code}: {text[:300]}"
-    return json.loads(text)
-
-
-def text(result, stream="stdout"):
-    return result.get(stream, {}).get("text", "")
-
-
-def processes_of(run_id):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as environ:
-                if f"CORDIUM_RUN_ID={run_id}".encode() in environ.read():
-                    found.append(pid)
-        except OSError:
-            pass
-    return found
-
+from run_client import IMAGE, access_of, active, call, processes_of, run, start_curl, text
 
 # --- outcomes: each alone, and with another cause beside it ---
 
@@ -323,18 +280,6 @@ def one_key_runs_once_for_two_clients(platform):
     assert conflict["code"] == "already_exists" and later["runId"] in conflict["message"], conflict
 
 
-def start_curl(platform, access, **request):
-    return subprocess.Popen(
-        ["curl", "-sS", "--cacert", platform.ca, "--json", json.dumps({"image": IMAGE, **request}), "-H",
-         "x-octelium-auth: " + access, f"https://localhost:{platform.port}/v1/run"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def active(platform, access):
-    items = call(platform, "ListRuns", access, isActive=True).get("items", [])
-    return items[0]["runId"] if items and items[0]["state"] == "RUNNING" else None
-
-
 @test
 def a_client_that_goes_away_cancels_when_it_asked_for_that(platform):
     _, token = fixture.new_user(platform, "run-cancel")
@@ -416,8 +361,11 @@ def results_are_kept_as_long_as_the_configuration_says(platform):
         call(platform, "GetRun", access, status=404, runId=old)
         call(platform, "GetRun", access, status=404, runId=ids[0])
         assert text(call(platform, "GetRun", access, runId=ids[2])) == "2\n"
+        keyed = run(platform, command="echo key", idempotencyKey="kept")
         time.sleep(2.1)
+        assert run(platform, command="echo free again", idempotencyKey="kept")["runId"] != keyed["runId"]
         call(platform, "GetRun", access, status=404, runId=ids[2])
+        time.sleep(2.1)
         assert not call(platform, "ListRuns", access).get("items")
     finally:
         daemons.stop("gateway")
