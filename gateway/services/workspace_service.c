@@ -171,6 +171,7 @@ void create_workspace_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    r->touched.workspace = workspace; /* the log's line of the end names it */
     watch_publish(r->gateway->watches, NULL, workspace);
     request_reply(r, &workspace->base);
 }
