@@ -90,7 +90,8 @@ def main():
            speed >= VERIFY_MEGABYTES_PER_SECOND)
     figure(f"slowest page of {lines} lines ({slowest})", milliseconds, "ms", f"<= {QUERY_MILLISECONDS}",
            milliseconds <= QUERY_MILLISECONDS)
-    figure("append, CPU of the caller a record", cpu, "us", f"<= {APPEND_CPU_MICROSECONDS}", cpu <= APPEND_CPU_MICROSECONDS)
+    figure("append, CPU of the caller a record", cpu, "us", f"<= {APPEND_CPU_MICROSECONDS}",
+           cpu <= APPEND_CPU_MICROSECONDS)
     share = 2 * with_writing / run * 100
     figure(f"two records' CPU in a Run of {run / 1000:.1f} ms", share, "%", f"<= {RUN_SHARE_PERCENT}",
            share <= RUN_SHARE_PERCENT)

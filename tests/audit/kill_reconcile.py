@@ -16,10 +16,11 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
 
+import audit_files  # noqa: E402
 import fixture  # noqa: E402
 from daemons import Daemons, root_of_tree, tell  # noqa: E402
-from harness import Platform, eventually, main, test  # noqa: E402
-from load import CORE, MAIN, POLICY, RUNS, Curl, Load, note_versions  # noqa: E402
+from harness import eventually, main, test  # noqa: E402
+from load import CORE, MAIN, RUNS, Curl, Load, keyed_run, note_versions  # noqa: E402
 from reconcile import Effect, Log, match, nanoseconds, short  # noqa: E402
 
 GATEWAY_RESTARTED = "The gateway was restarted while the workspace was running"
@@ -158,7 +159,7 @@ class Scene:
     seconds = 75
     seed = None
     load = watcher = killer = before = log = admin = None
-    first = 0
+    first = baseline_version = 0  # of the log's lines, of the sets of policies: what was there before
 
 
 def nanoseconds_of(moment):
@@ -256,15 +257,18 @@ def each_workspace_has_one_decision_to_create_it_and_what_is_gone_one_to_delete_
         known.setdefault(uid, {"user": own["user"], "name": own["name"], "at": nanoseconds_of(own["createdAt"])})
     effects = [
         Effect(f"workspace {own['name']}", own["at"], log.allowed("CreateWorkspace", user=own["user"]),
-               exact=lambda d, at=own["at"]: d.end and d.code == "OK" and d.at <= at <= d.closed_at)
-        for own in known.values()
+               exact=lambda d, uid=uid: d.workspace == uid)
+        for uid, own in known.items()
     ]
     pairs, wrong = match(effects)
     used = {d for _, d in pairs}
     wrong += [f"{d} succeeded, but there is no workspace of it" for d in log.allowed("CreateWorkspace")
               if d.code == "OK" and d not in used]
+    deletions_of = {}
+    for d in log.allowed("DeleteWorkspace"):
+        deletions_of.setdefault(d.workspace, []).append(d)
     for uid, own in known.items():
-        deletions = [d for d in log.allowed("DeleteWorkspace") if d.workspace == uid]
+        deletions = deletions_of.get(uid, [])
         done = [d for d in deletions if d.code == "OK"]
         is_told = load.ledger.workspaces.get(uid, {}).get("deleted")
         if uid in listed:
@@ -275,7 +279,6 @@ def each_workspace_has_one_decision_to_create_it_and_what_is_gone_one_to_delete_
             wrong.append(f"{own['name']} is there, although its user was told that it was deleted")
     assert not wrong, short(wrong)
     tell(f"{len(known)} workspaces, {len(listed)} of them there")
-    Scene.listed = listed
 
 
 @test
@@ -320,9 +323,7 @@ def each_key_ran_once_or_says_that_it_is_lost(platform):
     load = Scene.load
     wrong, lost = [], 0
     for (user, key), answers in load.ledger.keys.items():
-        again = user_of(load, user).ok(RUNS + "Run", {
-            "template": fixture.BOX, "idempotencyKey": key,
-            "argv": ["sh", "-c", "read a < /proc/sys/kernel/random/uuid; echo $a; sleep 0.4; :", "key-" + key]})
+        again = user_of(load, user).ok(RUNS + "Run", keyed_run(key))
         assert again, (user, key)
         for answer in answers:
             for field in ("runId", "outcome", "exitCode", "stdout"):
@@ -344,7 +345,8 @@ def each_key_ran_once_or_says_that_it_is_lost(platform):
 def each_set_of_policies_has_one_decision(platform):
     log = Scene.log
     versions = {v: i for v, i in Scene.load.ledger.versions.items() if v > Scene.baseline_version}
-    wrong = [f"version {v} was never seen" for v in range(Scene.baseline_version + 1, max(versions) + 1) if v not in versions]
+    wrong = [f"version {v} was never seen"
+             for v in range(Scene.baseline_version + 1, max(versions) + 1) if v not in versions]
     wrong += [f"version {v} came by {i['reason']}" for v, i in versions.items() if i["reason"] != "apply"]
     effects = [Effect(f"version {v}", nanoseconds(i["createdAt"]), log.allowed("Apply"),
                       exact=lambda d, v=v, at=nanoseconds(i["createdAt"]):
@@ -459,7 +461,7 @@ def nothing_is_left_behind(platform):
 
 @test
 def no_token_that_was_given_is_in_a_log(platform):
-    texts = {"the audit log": b"".join(open_all(platform))}
+    texts = {"the audit log": audit_files.text(platform.audit_folder)}
     for name in ("gateway.log", "executor.log"):
         with open(os.path.join(platform.folder, name), "rb") as file:
             texts[name] = file.read()
@@ -467,12 +469,6 @@ def no_token_that_was_given_is_in_a_log(platform):
         for token in Scene.load.ledger.tokens:
             assert token.encode() not in text, f"{name} holds a token that begins with {token[:12]}"
     tell(f"{len(Scene.load.ledger.tokens)} tokens")
-
-
-def open_all(platform):
-    import audit_files
-
-    return [audit_files.text(platform.audit_folder)]
 
 
 def parse():

@@ -1,6 +1,7 @@
 """Holds an audit log against what was seen from outside: each effect has one decision before it."""
 
 import bisect
+import functools
 import json
 from datetime import datetime, timezone
 
@@ -46,6 +47,7 @@ class Decision:
         self.closed_at = nanoseconds(record["metadata"]["createdAt"])
         self.code = own.get("code")
         outcome = own.get("outcome", {})
+        self.workspace = own.get("workspaceRef", {}).get("uid") or self.workspace
         self.run, self.version = outcome.get("runId"), outcome.get("policySetVersion")
         self.has_changed = bool(outcome.get("diff"))
         self.session = common.get("sessionRef", {}).get("uid") or self.session
@@ -100,6 +102,7 @@ class Log:
             d.was_killed = d.end is None and next_start is not None
             d.closed_at = d.closed_at if d.end else next_start
 
+    @functools.cache
     def allowed(self, *methods, user=None):
         return [d for d in self.decisions
                 if d.is_allowed and d.method in methods and (user is None or d.user in (None, user))]

@@ -112,8 +112,9 @@ def use_workspace(platform, token, sentinels):
         sentinels.take("session token", client.access_token())
         box = client.workspaces.run(template="quiet.tests.cordium", ephemeral=True, timeout=60)
         # The SDK does not end the input.
-        result = box.exec(f"head -c {len(sentinels.new('stdin'))}; echo {sentinels.new('command')}; {ECHO}", env={"VALUE": sentinels.new("env")},
-                          stdin=sentinels.all["stdin"], timeout=30)
+        given = sentinels.new("stdin")
+        result = box.exec(f"head -c {len(given)}; echo {sentinels.new('command')}; {ECHO}",
+                          env={"VALUE": sentinels.new("env")}, stdin=given, timeout=30)
         assert sentinels.all["secret"] in result.stdout and sentinels.all["stdin"] in result.stdout, result
         box.files.write_bytes("/workspace/f", sentinels.new("file").encode(), timeout=20)
         assert box.exec("cat f", timeout=20).stdout == sentinels.all["file"]
@@ -154,7 +155,8 @@ def fail_in_many_ways(platform, token, run, sentinels):
         ("a credential that is none", "/octelium.api.main.auth.v1.MainService/AuthenticateWithAuthenticationToken",
          {"authenticationToken": sentinels.new("wrong-credential")}, None),
         ("a field that is none", MAIN + "CreateSecret",
-         {"metadata": {"name": "quiet2.tests.cordium"}, "data": {"value": sentinels.new("wrong-data")}, "nothing": 1}, mine),
+         {"metadata": {"name": "quiet2.tests.cordium"}, "data": {"value": sentinels.new("wrong-data")},
+          "nothing": 1}, mine),
         ("a Run over its limits", "/v1/run", {"template": fixture.BOX, "command": "true", "limits": {"pids": 10**6},
                                               "env": {"A": sentinels.new("refused-env")},
                                               "stdin": sentinels.new("refused-stdin")}, mine),
