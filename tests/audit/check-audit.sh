@@ -32,14 +32,15 @@ for file in tests/unit/gateway/test_audit*.c; do
     suite=${suite#test_}
     steps+=("audit-unit-$suite=CK_FORK=no CK_RUN_SUITE=$suite build/release/tests/unit/gateway/runner")
 done
-steps+=("audit-kill=$python tests/audit/kill_reconcile.py $folder $kill_options"
-    "audit-offline=$python tests/audit/test_offline.py $folder"
-    "audit-secrets=$python tests/audit/test_secrets.py $folder"
-    "audit-forgery=$python tests/audit/test_forgery.py $folder"
-    "audit-figures=$python tests/audit/figures.py $folder build/release ${LINES:-50000}")
 for test in audit auditlog auditservice; do
     steps+=("audit-system-$test=$python tests/system/test_$test.py $folder")
 done
+# Last the long log of the kills, which the others would have to read.
+steps+=("audit-secrets=$python tests/audit/test_secrets.py $folder"
+    "audit-forgery=$python tests/audit/test_forgery.py $folder"
+    "audit-kill=$python tests/audit/kill_reconcile.py $folder $kill_options"
+    "audit-offline=$python tests/audit/test_offline.py $folder"
+    "audit-figures=$python tests/audit/figures.py $folder build/release ${LINES:-50000}")
 tests/check.sh "${steps[@]}" >build/check/audit.txt
 code=$?
 head -n -1 build/check/audit.txt
