@@ -20,7 +20,7 @@ import audit_files  # noqa: E402
 import fixture  # noqa: E402
 from daemons import Daemons, root_of_tree, tell  # noqa: E402
 from harness import eventually, main, test  # noqa: E402
-from load import CORE, MAIN, RUNS, Curl, Load, keyed_run, note_versions  # noqa: E402
+from load import CORE, MAIN, RUNS, Curl, Load, keyed_run, note_runs, note_versions  # noqa: E402
 from reconcile import Effect, Log, match, nanoseconds, short  # noqa: E402
 
 GATEWAY_RESTARTED = "The gateway was restarted while the workspace was running"
@@ -295,24 +295,35 @@ def each_exec_whose_output_was_seen_has_one_decision(platform):
     tell(f"{len(Scene.load.ledger.execs)} commands")
 
 
+def when_run(own, run, item):
+    """When it started, or when it was there. item learns what became of it since it was listed."""
+    if not item.get("startedAt") or item["state"] != "ENDED":
+        status, text = own.post(RUNS + "GetRun", {"runId": run})
+        if status != 200:  # without a key there is no record of one that its gateway did not see the end of
+            assert status == 404, text
+            item.update(state="ENDED", outcome="lost")
+            return nanoseconds(item["startedAt"]) if item.get("startedAt") else item["seenAt"]
+        found = json.loads(text)
+        item.update(state=found["state"], outcome=found.get("outcome"))
+        # Lost before it was known to have started: when its key was taken.
+        item["startedAt"] = found.get("startedAt") or found["metadata"]["createdAt"]
+    return nanoseconds(item["startedAt"])
+
+
 @test
 def each_run_has_one_decision(platform):
     load, log = Scene.load, Scene.log
-    there = {}
+    there, wrong = {}, []
     for name in load.members:
-        own = user_of(load, name)
-        answer = own.ok(RUNS + "ListRuns", {"count": 10000})
-        for item in answer.get("items", []):
-            at = item.get("startedAt")
-            if not at:  # lost before it was known to have started: when its key was taken
-                at = own.ok(RUNS + "GetRun", {"runId": item["runId"]})["metadata"]["createdAt"]
-            there[item["runId"]] = (name, nanoseconds(at), item)
-    missing = [run for run in load.ledger.runs if run not in there]
-    assert not missing, f"told to a client, but not in its list: {missing[:5]}"
+        note_runs(user_of(load, name), load.ledger)
+    for run, item in load.ledger.runs.items():
+        there[run] = (item["user"], when_run(user_of(load, item["user"]), run, item), item)
+    wrong += [f"run {answer['runId']} was told to {user}, but is in no list" for (user, _), answers
+              in load.ledger.keys.items() for answer in answers if answer["runId"] not in there]
     effects = [Effect(f"run {run} of {name}", at, log.allowed("Run", user=name),
                       exact=lambda d, run=run, at=at: d.run == run and d.at <= at)
                for run, (name, at, _) in there.items()]
-    _, wrong = match(effects)
+    wrong += match(effects)[1]
     wrong += [f"run {run} is not over" for run, (_, _, item) in there.items() if item["state"] != "ENDED"]
     assert not wrong, short(wrong)
     tell(f"{len(there)} runs, {sum(i['outcome'] == 'lost' for _, _, i in there.values())} of them lost")

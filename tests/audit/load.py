@@ -41,7 +41,7 @@ class Ledger:
         self.workspaces = {}  # uid: {"user", "name", "createdAt", "deleted"}
         self.execs = []  # (workspace uid, SHA-256 of the command)
         self.keys = {}  # (user, key): [answer]
-        self.runs = {}  # run id: user
+        self.runs = {}  # run id: {"user", "seenAt": ns} and what ListRuns tells
         self.versions = {}  # version: PolicyVersion
         self.answers = []  # {"request", "method", "status", "user"}: answered by curl
         self.credentials = {}  # name: tokens that were shown
@@ -211,10 +211,20 @@ def keyed_run(key):
             "argv": ["sh", "-c", "read a < /proc/sys/kernel/random/uuid; echo $a; sleep 0.4; :", "key-" + key]}
 
 
+def note_runs(curl, ledger):
+    """A list has the newest thousand."""
+    found = curl.ok(RUNS + "ListRuns", {"countMax": 1000})
+    with ledger.lock:
+        for item in (found or {}).get("items", []):
+            ledger.runs[item["runId"]] = {"user": curl.user, "seenAt": time.time_ns(), **item}
+
+
 class RunClient(Client):
     """curl: a key for each program, and the same request again until its end is known."""
 
     def step(self):
+        if self.random.random() < 0.05:
+            note_runs(self.curl, self.ledger)
         if self.random.random() < 0.2:
             self.leave()
             return
@@ -230,7 +240,6 @@ class RunClient(Client):
         answer = self.curl.ok(RUNS + "Run", keyed_run(key))
         if answer:
             with self.ledger.lock:
-                self.ledger.runs[answer["runId"]] = self.user
                 self.ledger.keys.setdefault((self.user, key), []).append(answer)
             self.ledger.count("runs")
         return answer
