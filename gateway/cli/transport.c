@@ -18,6 +18,7 @@ enum {
     MESSAGE_ARENA_BYTES = 256 * 1024 * 1024,
     CONNECT_TIMEOUT_MS = 10000,
     POLL_TIMEOUT_MS = 1000,
+    LAST_POLL_TIMEOUT_MS = 20,
 };
 
 struct transport {
@@ -342,6 +343,9 @@ static CURLcode run_loop(struct exchange *x)
         if (done && done->msg == CURLMSG_DONE) {
             return done->data.result;
         }
+        /* A server may refuse before it has read all, and libcurl may then wait for ever to send
+         * the rest. After the status there is nothing to come. */
+        bool is_answered = x->has_grpc_status;
         bool wants_input = !x->input_is_closed && x->upload.len < UPLOAD_HIGH_BYTES;
         bool can_interrupt = x->handler->interrupt_fd > 0;
         struct curl_waitfd extra[2] = {
@@ -349,7 +353,12 @@ static CURLcode run_loop(struct exchange *x)
              .events = CURL_WAIT_POLLIN},
             {.fd = x->handler->input_fd, .events = CURL_WAIT_POLLIN}};
         unsigned input_at = can_interrupt ? 1 : 0;
-        curl_multi_poll(multi, extra, input_at + (wants_input ? 1 : 0), POLL_TIMEOUT_MS, NULL);
+        curl_multi_poll(multi, extra, input_at + (wants_input ? 1 : 0),
+                        is_answered ? LAST_POLL_TIMEOUT_MS : POLL_TIMEOUT_MS, NULL);
+        if (is_answered) {
+            curl_multi_perform(multi, &running);
+            return CURLE_OK;
+        }
         if (can_interrupt && extra[0].revents) {
             error_set(&x->error, STATUS_CANCELLED, "interrupted");
             return CURLE_ABORTED_BY_CALLBACK;

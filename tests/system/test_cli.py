@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -108,6 +109,26 @@ def update_replaces_the_spec(platform):
 def a_server_that_is_not_there_is_said_plainly(platform):
     done = platform.cli("get", "spaces", "--server", "127.0.0.1:1")
     assert done.returncode == 1 and "127.0.0.1:1" in done.stderr and "UNAVAILABLE" in done.stderr, done
+
+
+@test
+def a_call_that_is_refused_early_ends_at_once(platform):
+    """Before the server has read all of it: it depends on the moment whether libcurl then hangs."""
+    with tempfile.TemporaryDirectory() as home:
+        environment = {**platform.cli_env(worker(platform)), "OCTELIUM_HOME": home}
+        command = [os.path.join(platform.bin, "cordium"), "create", "user", "nobody", "--type", "WORKLOAD"]
+        for attempt in range(60):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=10,
+                                  stdin=subprocess.DEVNULL)
+            assert done.returncode == 1, done
+            if attempt == 0:  # what it keeps of its log-in is good no more
+                path = os.path.join(home, "cordium-session.yaml")
+                with open(path) as file:
+                    kept = re.sub(r'accessToken: "[^"]*"', 'accessToken: "nothing"', file.read())
+                with open(path, "w") as file:
+                    file.write(kept)
+            else:
+                assert "UNAUTHENTICATED" in done.stderr, done
 
 
 @test
