@@ -190,6 +190,12 @@ def limits_in_force_are_told_with_who_set_them(platform):
     assert "limits.memoryMegabytes is 2000, over the maximum of 1024" in refused["message"], refused
 
 
+@test
+def a_mistyped_limit_is_refused_and_not_ignored(platform):
+    refused = run(platform, status=400, argv=["true"], limits={"memoryMegabyte": 64})
+    assert "memoryMegabyte" in refused["message"] and "did you mean 'memoryMegabytes'?" in refused["message"], refused
+
+
 # --- who may, and what is written down ---
 
 

@@ -21,6 +21,20 @@ from run_client import IMAGE, access_of, active, call, processes_of, run, start_
 UUID = "cat /proc/sys/kernel/random/uuid"
 
 
+USER = {}
+
+
+def own_token(platform):
+    """Of one user for all of these tests: a User has only so many Sessions."""
+    if "token" not in USER:
+        USER["token"] = fixture.new_user(platform, "run-edges")[1]
+    return USER["token"]
+
+
+def own_access(platform):
+    return access_of(platform, own_token(platform))
+
+
 def new_access(platform, name):
     return access_of(platform, fixture.new_user(platform, name)[1])
 
@@ -42,7 +56,7 @@ def new_key():
 
 @test
 def fifty_clients_with_one_key_run_it_once(platform):
-    key, access, answers = new_key(), access_of(platform), []
+    key, access, answers = new_key(), own_access(platform), []
     at_once(50, lambda: answers.append(run(platform, access=access, command=UUID + "; sleep 0.5", idempotencyKey=key)))
     assert len(answers) == 50 and len({a["runId"] for a in answers}) == 1 and len({text(a) for a in answers}) == 1
     assert sum(bool(a.get("isRepeated")) for a in answers) == 49
@@ -50,7 +64,7 @@ def fifty_clients_with_one_key_run_it_once(platform):
 
 @test
 def a_key_is_for_the_request_whatever_the_order_of_its_variables(platform):
-    key, access = new_key(), access_of(platform)
+    key, access = new_key(), own_access(platform)
     first = run(platform, access=access, argv=["true"], env={"A": "1", "B": "2"}, idempotencyKey=key)
     second = run(platform, access=access, argv=["true"], env={"B": "2", "A": "1"}, idempotencyKey=key)
     assert second["runId"] == first["runId"] and second["isRepeated"], second
@@ -61,14 +75,14 @@ def a_key_is_for_the_request_whatever_the_order_of_its_variables(platform):
 @test
 def a_key_belongs_to_its_user(platform):
     key = new_key()
-    first = run(platform, command=UUID, idempotencyKey=key)
+    first = run(platform, access=own_access(platform), command=UUID, idempotencyKey=key)
     other = run(platform, access=new_access(platform, "run-key"), command=UUID, idempotencyKey=key)
     assert other["runId"] != first["runId"] and text(other) != text(first) and not other.get("isRepeated"), other
 
 
 @test
 def a_run_that_could_not_start_leaves_its_key_free(platform):
-    key, access = new_key(), access_of(platform)
+    key, access = new_key(), own_access(platform)
     clash = [{"path": "a", "text": "1"}, {"path": "a/b", "text": "2"}]
     refused = run(platform, access=access, status=400, argv=["true"], files=clash, idempotencyKey=key)
     assert "a/b" in refused["message"], refused
@@ -78,11 +92,11 @@ def a_run_that_could_not_start_leaves_its_key_free(platform):
 @test
 def who_joins_a_stream_late_gets_all_of_it(platform):
     words = ["run-code", "--image", IMAGE, "--key", new_key(), "--", "sh", "-c", "echo one; echo two >&2; sleep 1.5; echo three"]
-    first = subprocess.Popen([os.path.join(platform.bin, "cordium"), *words], env=platform.cli_env(), text=True,
+    first = subprocess.Popen([os.path.join(platform.bin, "cordium"), *words], env=platform.cli_env(own_token(platform)), text=True,
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert eventually(lambda: active(platform, access_of(platform)))
+    assert eventually(lambda: active(platform, own_access(platform)))
     time.sleep(0.3)
-    second = platform.cli(*words)
+    second = platform.cli(*words, token=own_token(platform))
     out, err = first.communicate(timeout=30)
     assert (out, err) == ("one\nthree\n", "two\n"), (out, err)
     assert (second.stdout, second.stderr) == ("one\nthree\n", "two\n"), second
@@ -144,7 +158,7 @@ def a_key_of_a_killed_gateway_tells_that_its_run_was_lost(platform):
 
 @test
 def an_end_at_the_very_limit_is_told_one_way_or_the_other(platform):
-    access, results = access_of(platform), []
+    access, results = own_access(platform), []
 
     def go():
         for _ in range(8):
@@ -235,7 +249,6 @@ def exec_by_connect(platform, token, workspace, command):
 @test
 def an_exec_tells_its_outcome_in_trailers_and_in_the_audit_log(platform):
     token = fixture.ensure(platform)["worker"]
-    access = access_of(platform, token)
     hog = "dd if=/dev/zero of=/dev/null bs=400M count=1 2>/dev/null"
     cases = [
         ("exit 137", 137, "exited", {}),
@@ -245,6 +258,7 @@ def an_exec_tells_its_outcome_in_trailers_and_in_the_audit_log(platform):
         (hog + "; sleep 1; kill -9 $$", -1, "signaled", {"oomKills": 1}),
     ]
     with platform.sdk(token) as client:
+        access = client.access_token()
         workspace = client.workspaces.run(template=fixture.BOX, ephemeral=True, timeout=60)
         try:
             for command, code, outcome, expected in cases:
@@ -265,7 +279,7 @@ def on_terminal(platform, *words, **variables):
     """What a person would see, and the exit code."""
     main_fd, terminal = pty.openpty()
     process = subprocess.Popen([os.path.join(platform.bin, "cordium"), *words], stdin=terminal, stdout=terminal,
-                               stderr=terminal, env={**platform.cli_env(), "TERM": "xterm", **variables})
+                               stderr=terminal, env={**platform.cli_env(own_token(platform)), "TERM": "xterm", **variables})
     os.close(terminal)
     seen = b""
     try:
