@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 
+import audit_files
 import fixture
 from harness import eventually, main, test
 
@@ -196,11 +197,10 @@ def filters_give_what_a_reading_of_the_whole_log_gives(platform):
         ({"except": [{"user": ["admin"]}, {"kind": ["DaemonLog"]}]},
          lambda l: at(l, *common, "userRef", "name") != "admin" and l["kind"] != "DaemonLog"),
     ]
-    own = {"AuditCheckpoint", "AuditTombstone", "AuditGap"}
     for filter, matches in checks:
         expected = [l["sequence"] for l in lines if matches(l)]
         got = [int(r["sequence"]) for r in listed(platform, filter, before=upto + 1, order="OLDEST_FIRST", withoutLines=True)
-               if r["kind"] not in own]
+               if not audit_files.is_own(r)]
         assert got == expected[:1000], (filter, got[:5], expected[:5], len(got), len(expected))
 
 
