@@ -493,7 +493,11 @@ int oneshot_table_list(struct oneshot_table *table, const char *owner_uid, bool 
                        struct error *err)
 {
     uint32_t max = count_max ? count_max : LIST_COUNT_DEFAULT;
-    max = max > LIST_COUNT_MAX ? LIST_COUNT_MAX : max;
+    if (max > LIST_COUNT_MAX) {
+        return error_set(err, STATUS_INVALID_ARGUMENT,
+                         "countMax is %u, over the maximum of %d: ask for fewer", max,
+                         LIST_COUNT_MAX);
+    }
     drop_old(table, gateway_wall_ns(table->gateway));
     ret->retention_seconds = table->gateway->config->runs.retention_seconds;
     ret->items = arena_calloc(arena, max, sizeof *ret->items);

@@ -54,7 +54,7 @@ int oneshot_table_load_name(struct oneshot_table *table, const char *name, struc
 int oneshot_table_load_whole(struct oneshot_table *table, const char *id, const char *owner_uid,
                              struct arena *arena, Ext__RunResult **ret, struct error *err);
 
-/* Of one user, newest first, live ones too. */
+/* Of one user, newest first, live ones too. INVALID_ARGUMENT: count_max is over the maximum. */
 int oneshot_table_list(struct oneshot_table *table, const char *owner_uid, bool only_active,
                        uint32_t count_max, struct arena *arena, Ext__ListRunsResponse *ret,
                        struct error *err);

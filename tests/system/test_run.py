@@ -262,6 +262,12 @@ def runs_are_their_owners_alone(platform):
     assert code == 401, code
 
 
+@test
+def a_list_over_its_maximum_is_refused(platform):
+    refused = call(platform, "ListRuns", access_of(platform), status=400, countMax=1001)
+    assert "countMax is 1001, over the maximum of 1000" in refused["message"], refused
+
+
 # --- keys, cancel ---
 
 
