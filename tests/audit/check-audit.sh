@@ -32,7 +32,7 @@ for file in tests/unit/gateway/test_audit*.c; do
     suite=${suite#test_}
     steps+=("audit-unit-$suite=CK_FORK=no CK_RUN_SUITE=$suite build/release/tests/unit/gateway/runner")
 done
-for test in audit auditlog auditservice; do
+for test in audit auditlog auditservice auditcli; do
     steps+=("audit-system-$test=$python tests/system/test_$test.py $folder")
 done
 # Last the long log of the kills, which the others would have to read.
