@@ -5,6 +5,7 @@
 Each file prints one line a test and ends with "N passed, N failed".
 """
 
+import json
 import os
 import shlex
 import ssl
@@ -95,6 +96,20 @@ class Platform:
         text, _, code = done.stdout.rpartition("\n")
         return int(code), text
 
+    def end_admin_sessions(self):
+        """A person may have 16 Sessions: those that a file's tests began as the administrator end with it. That of the
+        client, which it keeps, stays."""
+        done = self.cli("get", "sessions", "-o", "json", "--items-per-page=1000")
+        sessions = json.loads(done.stdout)["items"] if done.returncode == 0 else []
+        names = [
+            session["metadata"]["name"]
+            for session in sessions
+            if session["status"]["userRef"]["name"] == "admin"
+            and session["status"]["authentication"]["info"]["downstream"].get("userAgent") != "octelium-cli/1"
+        ]
+        if names:
+            self.cli("delete", "session", *names)
+
     @property
     def audit_folder(self):
         return os.path.join(self.folder, "gateway", "audit")
@@ -142,5 +157,6 @@ def main(only=None):
             failed += 1
             print(f"FAIL  {function.__name__}", flush=True)
             traceback.print_exc(file=sys.stdout)
+    platform.end_admin_sessions()
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed or not passed else 0)
