@@ -280,6 +280,7 @@ def numbers_are_those_of_the_lines(platform):
     out = platform.ok("audit", "stats", "--since", "1h")
     for title in ("By rule", "By reason", "By user", "By outcome", "By code", "By hour"):
         assert title in out, out
+    out = platform.ok("audit", "stats", "--since", "1h", "--user", scene.user, "--by", "rule")
     assert re.search(r"^ *[0-9]+ +1  " + re.escape(scene.policy + "/never root") + "$", out, re.M), out
 
 
