@@ -11,6 +11,7 @@
 #include "gateway/gateway.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
+#include "gateway/services/audit_service.h"
 #include "policy/base/json_out.h"
 
 enum { NOTE_MAX_BYTES = 32 << 10 };
@@ -82,18 +83,6 @@ static void on_progress(void *arg)
 
 /* ---- tasks ---- */
 
-static void on_tick(uv_timer_t *timer)
-{
-    struct audit_desk *desk = timer->data;
-    struct audit_task *next;
-    for (struct audit_task *task = desk->tasks; task; task = next) {
-        next = task->next;
-        if (task->tick && !request_is_over(task->request)) {
-            task->tick(task);
-        }
-    }
-}
-
 static void free_task(struct audit_task *task)
 {
     struct audit_desk *desk = task->desk;
@@ -143,6 +132,46 @@ static void note(struct audit_task *task)
     buf_free(&text);
 }
 
+static bool is_idle(struct audit_task *task)
+{
+    (void)pthread_mutex_lock(&task->desk->lock);
+    bool has_none = task->place == AUDIT_TASK_IDLE;
+    (void)pthread_mutex_unlock(&task->desk->lock);
+    return has_none;
+}
+
+/* Who may not read the log any more gets no more of it. A step that runs ends first. */
+static void end_refused(struct audit_task *task, const struct error *why)
+{
+    struct request *r = task->request;
+    request_hold(r);
+    note(task);
+    atomic_store(&task->is_cancelled, true);
+    request_fail(r, why);
+    if (r->state == task && is_idle(task)) {
+        free_task(task);
+    }
+    request_release(r);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct audit_desk *desk = timer->data;
+    struct audit_task *next;
+    for (struct audit_task *task = desk->tasks; task; task = next) {
+        struct error err = {0};
+        next = task->next;
+        if (request_is_over(task->request)) {
+            continue;
+        }
+        if (audit_check_again(task->request, &err)) {
+            end_refused(task, &err);
+        } else if (task->tick) {
+            task->tick(task);
+        }
+    }
+}
+
 static void cancel(struct audit_task *task)
 {
     atomic_store(&task->is_cancelled, true);
@@ -159,10 +188,7 @@ static void on_gone(struct request *r)
         return;
     }
     cancel(task);
-    (void)pthread_mutex_lock(&task->desk->lock);
-    bool is_idle = task->place == AUDIT_TASK_IDLE;
-    (void)pthread_mutex_unlock(&task->desk->lock);
-    if (is_idle) {
+    if (is_idle(task)) {
         free_task(task);
     }
 }

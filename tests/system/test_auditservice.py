@@ -311,6 +311,44 @@ def too_many_watches_of_one_user_are_refused(platform):
 
 
 @test
+def a_watch_ends_with_the_right_to_it(platform):
+    """When its session is revoked, and when its user leaves the Group of readers."""
+    name, _ = users(platform)["auditor"]
+    core = "/octelium.api.main.core.v1.MainService/"
+    admin = token_of(platform, "admin")
+
+    def watch():
+        token = platform.ok("create", "credential", f"{name}-{time.monotonic_ns()}", "--user", name).strip()
+        stream = Stream(platform, "Watch", {}, platform.access_token(token))
+        assert "position" in stream.next()
+        return stream
+
+    def end_of(stream):
+        return next(event["end"] for event in stream.events() if "end" in event)["error"]
+
+    def sessions():
+        items = json.loads(platform.curl(core + "ListSession", json.dumps({"userRef": {"name": name}}), admin)[1])["items"]
+        return {item["metadata"]["uid"] for item in items}
+
+    before = sessions()
+    stream = watch()
+    (uid,) = sessions() - before
+    assert platform.curl(core + "DeleteSession", json.dumps({"uid": uid}), admin)[0] == 200
+    assert end_of(stream)["code"] == "unauthenticated"
+    stream = watch()
+    user = json.loads(platform.curl(core + "GetUser", json.dumps({"name": name}), admin)[1])
+    groups, user["spec"]["groups"] = user["spec"]["groups"], []
+    assert platform.curl(core + "UpdateUser", json.dumps(user), admin)[0] == 200
+    error = end_of(stream)
+    assert error["code"] == "permission_denied" and "Group 'auditors'" in error["message"], error
+    user["spec"]["groups"] = groups
+    assert platform.curl(core + "UpdateUser", json.dumps(user), admin)[0] == 200
+    ends = [record for record in listed(platform, {"method": ["AuditService/Watch"], "event": ["END"]})
+            if record["code"] in ("PERMISSION_DENIED", "UNAUTHENTICATED")]
+    assert len(ends) >= 2, ends
+
+
+@test
 def the_log_is_verified_by_the_server(platform):
     def verified():
         return next(e["verdict"] for e in stream(platform, "Verify", {}) if "verdict" in e)
