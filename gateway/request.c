@@ -359,6 +359,7 @@ static void request_message(void *state, struct str bytes)
     if (r->is_answered) {
         return;
     }
+    r->bytes_in += bytes.len;
     request_hold(r);
     if (r->is_handled) {
         deliver_later_message(r, bytes);

@@ -26,13 +26,15 @@ struct request;
 struct actor {
     const Core__User *user;
     const Core__Session *session;
-    const Core__Credential *credential; /* NULL unless the session came from one that still exists */
+    const Core__Credential
+        *credential; /* NULL unless the session came from one that still exists */
     const Core__Group *const *groups;
     size_t group_count;
     bool is_workspace; /* came through a workspace's own socket, whatever it says */
 };
 
-/* What a request touches, found before the decision by the method's resolver. NULL where not applicable. */
+/* What a request touches, found before the decision by the method's resolver. NULL where not
+ * applicable. */
 struct touched {
     Cordium__Space *space;
     Cordium__Template *template_;
@@ -66,7 +68,8 @@ struct run_request {
 /* How a request ended in the policy engine; authorize/ fills it. */
 struct decision {
     bool is_allowed;
-    const char *reason_type; /* POLICY_MATCH, NO_POLICY_MATCH, SESSION_EXPIRED, EVALUATION_ERROR … */
+    const char
+        *reason_type; /* POLICY_MATCH, NO_POLICY_MATCH, SESSION_EXPIRED, EVALUATION_ERROR … */
     const char *policy_name; /* NULL unless a rule decided */
     const char *policy_uid;
     const char *policy_resource_version;
@@ -85,9 +88,9 @@ struct request_past {
 };
 
 enum method_access {
-    METHOD_PUBLIC,    /* no session: log-in, health, reflection */
-    METHOD_SESSION,   /* any live session that policy allows */
-    METHOD_REFRESH,   /* the refresh token is the credential */
+    METHOD_PUBLIC,  /* no session: log-in, health, reflection */
+    METHOD_SESSION, /* any live session that policy allows */
+    METHOD_REFRESH, /* the refresh token is the credential */
 };
 
 /* Where a call came from, as its audit lines tell. */
@@ -126,14 +129,14 @@ struct request {
     const struct method *method;
     struct arena arena;
     char id[33]; /* 128 random bits, lower-case hex: the audit line's id and a response header */
-    uint64_t started_ns;      /* monotonic */
-    int64_t started_at_ns;    /* wall clock, for records and for the policy's now() */
+    uint64_t started_ns;   /* monotonic */
+    int64_t started_at_ns; /* wall clock, for records and for the policy's now() */
     struct actor actor;
     const ProtobufCMessage *message; /* the decoded first message */
     struct touched touched;
-    struct run_request *run; /* NULL unless the method starts a program */
-    const struct request_past *past; /* NULL for a live one. Else there is no call and no message, and
-                                        a rule that reads them, or run's command, fails */
+    struct run_request *run;         /* NULL unless the method starts a program */
+    const struct request_past *past; /* NULL for a live one. Else there is no call and no message,
+                                        and a rule that reads them, or run's command, fails */
     struct decision decision;
 
     /* A streaming handler's own: set in `handle`. */
@@ -141,8 +144,9 @@ struct request {
     void (*on_message)(struct request *r, const ProtobufCMessage *message); /* second message on */
     void (*on_half_close)(struct request *r);
     void (*on_writable)(struct request *r);
-    /* The call ended without its answer, and what it began goes on for a while. True: the end record
-     * waits, and the request with it, until request_end_late(), which may come from within. */
+    /* The call ended without its answer, and what it began goes on for a while. True: the end
+     * record waits, and the request with it, until request_end_late(), which may come from within.
+     */
     bool (*on_cancel)(struct request *r);
     /* The request is over for whatever reason; frees `state`. Runs after the audit end record. */
     void (*on_gone)(struct request *r);
@@ -150,10 +154,10 @@ struct request {
     /* Internal to request.c. */
     unsigned stage;
     unsigned holds;
-    struct str incoming;          /* the message being delivered, until the event returns */
-    struct arena message_arena;   /* second message on: each dies when on_message returns */
-    const struct error *refusal;  /* why a stage refused, or resolve failed */
-    bool is_routed;               /* false: no such method, r->method is NULL */
+    struct str incoming;         /* the message being delivered, until the event returns */
+    struct arena message_arena;  /* second message on: each dies when on_message returns */
+    const struct error *refusal; /* why a stage refused, or resolve failed */
+    bool is_routed;              /* false: no such method, r->method is NULL */
     bool is_half_closed;
     bool is_recorded; /* the decision line is in the audit log */
     bool is_handled;  /* `handle` was called */
@@ -164,13 +168,13 @@ struct request {
     const struct request_origin *origin;
     struct str outcome_facts; /* JSON object for the end record, see request_set_outcome() */
     int end_status;
-    uint64_t bytes_out;
+    uint64_t bytes_in, bytes_out; /* of messages, decompressed */
     bool is_rpc; /* counted as one: not a plain HTTP request that is answered later */
     struct request_trace *trace; /* NULL unless debug.trace is set */
 };
 
-/* Allocates in the request's arena. A request whose arena is full is refused with RESOURCE_EXHAUSTED;
- * a NULL here must be answered by request_fail_memory(). */
+/* Allocates in the request's arena. A request whose arena is full is refused with
+ * RESOURCE_EXHAUSTED; a NULL here must be answered by request_fail_memory(). */
 void request_fail_memory(struct request *r);
 
 /* The end of a unary call: encodes and sends, status OK. `message` may live in the arena. */
@@ -185,15 +189,15 @@ bool request_send(struct request *r, const ProtobufCMessage *message);
 /* The end of a stream, OK. */
 void request_finish(struct request *r);
 
-/* Ends the call with an error; err->status and err->text go to the client. The text of STATUS_INTERNAL stays in the
- * log; the client reads "Internal error (request ID)". */
+/* Ends the call with an error; err->status and err->text go to the client. The text of
+ * STATUS_INTERNAL stays in the log; the client reads "Internal error (request ID)". */
 void request_fail(struct request *r, const struct error *err);
 void request_fail_with(struct request *r, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* For a plain HTTP call that is answered later, with call_http_reply(r->call, …) unless
- * request_is_over(r): no stage runs, and the call's end frees it as it does every request. NULL when
- * there is no memory; then nothing happened. */
+ * request_is_over(r): no stage runs, and the call's end frees it as it does every request. NULL
+ * when there is no memory; then nothing happened. */
 struct request *request_begin_http(struct gateway *g, struct call *call);
 
 /* Keeps the request alive across an asynchronous wait (executor, fsync). The one who waits checks

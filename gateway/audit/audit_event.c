@@ -12,7 +12,11 @@ static void put_http_common(struct json_out *j, const struct gateway *g,
 {
     json_key(j, "common");
     json_begin_object(j);
-    audit_put_time(j, "startedAt", gateway_wall_ns(g));
+    audit_put_time(j, "startedAt",
+                   facts->started_at_ns ? facts->started_at_ns : gateway_wall_ns(g));
+    if (facts->is_end) {
+        audit_put_time(j, "endedAt", gateway_wall_ns(g));
+    }
     json_member_string(j, "status", facts->is_allowed ? "ALLOWED" : "DENIED");
     json_member_string(j, "mode", "HTTP");
     json_key(j, "reason");
@@ -65,12 +69,17 @@ void audit_record_http(const struct gateway *g, const struct call *call,
     if (facts->code) {
         json_member_string(&j, "code", facts->code);
     }
+    if (facts->is_end) {
+        json_key(&j, "durationMilliseconds");
+        json_double(&j, (double)(facts->duration_ns / 1000) / 1000);
+    }
     if (facts->request_id) {
         json_member_string(&j, "requestID", facts->request_id);
     }
     audit_put_ref(&j, "credentialRef", facts->credential);
     if (call) {
         audit_put_text(&j, "peer", str_from(call_origin(call)->peer));
+        audit_put_text(&j, "protocol", str_from(call_protocol(call)));
         audit_put_text(&j, "userAgent", call_header(call, "user-agent"));
     }
     audit_end_entry(&j);

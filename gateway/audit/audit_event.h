@@ -17,6 +17,8 @@ struct gateway;
  * ended. Members may be NULL, except path and reason_type. */
 struct audit_http {
     bool is_end;            /* the second line */
+    int64_t started_at_ns;  /* wall clock, when the request came; 0: now */
+    uint64_t duration_ns;   /* of an end */
     const char *code;       /* of an end: name of a status */
     const char *request_id; /* what the answer's x-request-id says */
     const char *method;     /* "POST" */

@@ -305,6 +305,8 @@ void audit_record_end(const struct request *r, enum call_end end, struct buf *ou
     json_member_string(&j, "code", status_name(code));
     json_key(&j, "durationMilliseconds");
     json_double(&j, (double)(duration_ns / 1000) / 1000);
+    json_key(&j, "bytesIn");
+    json_uint(&j, r->bytes_in);
     json_key(&j, "bytesOut");
     json_uint(&j, r->bytes_out);
     bool has_outcome = r->outcome_facts.len >= 2 && r->outcome_facts.ptr[0] == '{' &&

@@ -255,6 +255,10 @@ static void tell_limits(struct story *s)
     const struct tree_node *own = audit_line_at(s->first, "cordium.run.limits");
     const struct tree_node *workspaces = audit_line_at(s->first, "cordium.limits");
     const char *label = "limits";
+    const struct tree_node *given =
+        s->end ? audit_line_at(s->end, "cordium.outcome.workspaceLimits") : NULL;
+    workspaces = given ? NULL : workspaces;
+    own = given ? given : own;
     for (const struct tree_node *n = own ? own->first : NULL; n; n = n->next) {
         if (!is_told_before(own, n)) {
             tell_limits_of(s, own, audit_node_text(n, "setBy"), label);
@@ -398,9 +402,9 @@ static bool is_one_of(const char *name, const char *const *names)
  * elsewhere. */
 static void tell_facts(struct story *s, const struct tree_node *outcome)
 {
-    static const char *const elsewhere[] = {"outcome",      "exitCode", "signal", "usage",
-                                            "isolation",    "limits",   "diff",   "runId",
-                                            "destinations", "detail",   NULL};
+    static const char *const elsewhere[] = {
+        "outcome", "exitCode", "signal",       "usage",  "isolation",       "limits",
+        "diff",    "runId",    "destinations", "detail", "workspaceLimits", NULL};
     char words[NAME_SIZE];
     struct buf b;
     buf_init(&b, TEXT_MAX_BYTES);
@@ -425,13 +429,16 @@ static void tell_outcome(struct story *s)
     const struct tree_node *o = s->end ? audit_line_at(s->end, "cordium.outcome") : NULL;
     const char *bytes = s->end ? audit_line_text(s->end, "cordium.bytesOut") : "";
     char size[AUDIT_AMOUNT_SIZE];
+    char received[AUDIT_AMOUNT_SIZE];
     if (!s->end) {
         return;
     }
     page_heading(s->page, "Outcome");
     field(s, "answer",
           bytes[0] ? (audit_bytes_text(audit_line_number(s->end, "cordium.bytesOut"), size),
-                      arena_printf(s->arena, "%s, %s sent", s->end->record->code, size))
+                      audit_bytes_text(audit_line_number(s->end, "cordium.bytesIn"), received),
+                      arena_printf(s->arena, "%s, %s received, %s sent", s->end->record->code,
+                                   received, size))
                    : s->end->record->code);
     if (!o) {
         return;

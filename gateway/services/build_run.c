@@ -350,7 +350,11 @@ static int start_build(struct request *r, const Cordium__Template *t, const char
         .build_id = build_id,
         .is_new = true,
     };
-    return workspace_start_begin(r->gateway, &start, err);
+    rc = workspace_start_begin(r->gateway, &start, err);
+    if (!rc) {
+        workspace_start_note_limits(r, workspace->metadata->uid);
+    }
+    return rc;
 }
 
 /* The build was written down as running, but could not begin. */

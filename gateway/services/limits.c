@@ -1,13 +1,13 @@
 #include "gateway/services/limits.h"
 
-#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct limit_values built_in = {2000, 6000, 20000};
 
 enum { CPU_MILLICORES_MAX = 1000000, MEGABYTES_MAX = 10000000 };
 
-static struct limit_values values_of(const Cordium__Workspace__Spec__Limit *limit)
+struct limit_values limit_values_of(const Cordium__Workspace__Spec__Limit *limit)
 {
     if (!limit) {
         return (struct limit_values){0};
@@ -74,22 +74,68 @@ struct limit_values limit_effective(const struct limit_sources *sources)
     const Cordium__Space__Spec__Limit *space = space_limit(sources->space);
     struct limit_values v = {0};
     if (sources->is_build) {
-        fill_from(&v, values_of(cluster ? cluster->build_limit : NULL));
+        fill_from(&v, limit_values_of(cluster ? cluster->build_limit : NULL));
         space = NULL;
     } else {
-        fill_from(&v, values_of(sources->workspace));
-        fill_from(&v, values_of(sources->template_));
-        fill_from(&v, values_of(space ? space->default_limit : NULL));
+        fill_from(&v, limit_values_of(sources->workspace));
+        fill_from(&v, limit_values_of(sources->template_));
+        fill_from(&v, limit_values_of(space ? space->default_limit : NULL));
         if (cluster) {
-            fill_from(&v, values_of(is_organization(sources->space)
-                                        ? cluster->default_organization_space_limit
-                                        : cluster->default_user_space_limit));
+            fill_from(&v, limit_values_of(is_organization(sources->space)
+                                              ? cluster->default_organization_space_limit
+                                              : cluster->default_user_space_limit));
         }
     }
     fill_from(&v, built_in);
-    cut_to(&v, values_of(space ? space->max_limit : NULL));
-    cut_to(&v, values_of(cluster ? cluster->max_limit : NULL));
+    cut_to(&v, limit_values_of(space ? space->max_limit : NULL));
+    cut_to(&v, limit_values_of(cluster ? cluster->max_limit : NULL));
     return v;
+}
+
+static uint32_t number_at(const struct limit_values *values, size_t offset)
+{
+    uint32_t number;
+    memcpy(&number, (const char *)values + offset, sizeof number);
+    return number;
+}
+
+static uint32_t effective_at(const struct limit_sources *sources, size_t offset)
+{
+    const struct limit_values values = limit_effective(sources);
+    return number_at(&values, offset);
+}
+
+Ext__RunResult__Source limit_source_of(const struct limit_sources *sources, size_t offset,
+                                       uint32_t value)
+{
+    static const Ext__RunResult__Source levels[] = {EXT__RUN_RESULT__SOURCE__TEMPLATE,
+                                                    EXT__RUN_RESULT__SOURCE__SPACE,
+                                                    EXT__RUN_RESULT__SOURCE__CLUSTER};
+    const struct limit_values asked =
+        limit_values_of(sources->is_build ? NULL : sources->workspace);
+    if (value > 0 && number_at(&asked, offset) == value) {
+        return EXT__RUN_RESULT__SOURCE__CALLER;
+    }
+    if (effective_at(sources, offset) != value) {
+        return EXT__RUN_RESULT__SOURCE__HOST;
+    }
+    for (int i = 0; i < 3; i++) {
+        struct limit_sources fewer = *sources;
+        fewer.template_ = i == 0 ? NULL : sources->template_;
+        fewer.space = i == 1 ? NULL : sources->space;
+        fewer.cluster = i == 2 ? NULL : sources->cluster;
+        if (effective_at(&fewer, offset) != value) {
+            return levels[i];
+        }
+    }
+    return EXT__RUN_RESULT__SOURCE__DEFAULT;
+}
+
+const char *limit_source_name(Ext__RunResult__Source source)
+{
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(&ext__run_result__source__descriptor, (int)source);
+    return value ? value->name : "SOURCE_UNSET";
 }
 
 static int check_asked(struct limit_values asked, struct limit_values max, const char *whose,
@@ -119,14 +165,14 @@ int limit_check_asked(const struct limit_sources *sources, struct error *err)
 {
     const Cordium__ClusterConfig__Spec__Workspace__Limit *cluster = cluster_limit(sources->cluster);
     const Cordium__Space__Spec__Limit *space = space_limit(sources->space);
-    struct limit_values asked = values_of(sources->workspace);
+    struct limit_values asked = limit_values_of(sources->workspace);
     char whose[192] = "the Space";
     if (sources->space && sources->space->metadata) {
         (void)snprintf(whose, sizeof whose, "Space '%s'", sources->space->metadata->name);
     }
-    int status = check_asked(asked, values_of(space ? space->max_limit : NULL), whose, err);
+    int status = check_asked(asked, limit_values_of(space ? space->max_limit : NULL), whose, err);
     return status ? status
-                  : check_asked(asked, values_of(cluster ? cluster->max_limit : NULL),
+                  : check_asked(asked, limit_values_of(cluster ? cluster->max_limit : NULL),
                                 "the ClusterConfig", err);
 }
 
@@ -165,7 +211,7 @@ static int check_number(uint32_t value, uint32_t max, const char *field, const c
 int limit_validate(const Cordium__Workspace__Spec__Limit *limit, const char *field,
                    struct error *err)
 {
-    struct limit_values v = values_of(limit);
+    struct limit_values v = limit_values_of(limit);
     int status = check_number(v.cpu_millicores, CPU_MILLICORES_MAX, field, "cpu.millicores", err);
     if (!status) {
         status = check_number(v.memory_megabytes, MEGABYTES_MAX, field, "memory.megabytes", err);

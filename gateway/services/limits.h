@@ -2,9 +2,11 @@
 #define SERVICES_LIMITS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "api/cordium.pb-c.h"
+#include "api/ext.pb-c.h"
 #include "policy/base/arena.h"
 #include "policy/base/status.h"
 
@@ -45,11 +47,23 @@ struct limit_values {
  * build_limit, else the built-in numbers, cut to the cluster's maximum. */
 struct limit_values limit_effective(const struct limit_sources *sources);
 
+/* Who set one number of struct limit_values, which lies at `offset` and is `value` in the end:
+ * CALLER for one that `sources->workspace` asks for, HOST for one that limit_effective() does not
+ * give by itself, else the first level without which it would be another. */
+Ext__RunResult__Source limit_source_of(const struct limit_sources *sources, size_t offset,
+                                       uint32_t value);
+
+/* "CALLER", "TEMPLATE", "SPACE" … */
+const char *limit_source_name(Ext__RunResult__Source source);
+
 /* A workspace or template may not ask for more than its space's or the cluster's maximum:
  * INVALID_ARGUMENT, naming the dimension, the maximum and who sets it. `sources->workspace` is what
  * is asked. Only what comes from defaults, or was stored before a maximum was lowered, is cut
  * (limit_effective()). */
 int limit_check_asked(const struct limit_sources *sources, struct error *err);
+
+/* The numbers of a message, 0 where there is none. */
+struct limit_values limit_values_of(const Cordium__Workspace__Spec__Limit *limit);
 
 /* As a message for Workspace.status.limit; NULL when the arena is full. */
 Cordium__Workspace__Spec__Limit *limit_to_message(struct limit_values values, struct arena *arena);

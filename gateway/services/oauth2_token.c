@@ -382,6 +382,7 @@ static void on_decided(void *arg, int status)
         if (!request_is_over(r)) {
             serve_grant(a);
         }
+        a->facts.duration_ns = gateway_monotonic_ns(r->gateway) - r->started_ns;
         (void)record(a, NULL);
     }
     send_answer(a);
@@ -400,6 +401,7 @@ void oauth2_token_http(struct gateway *g, struct call *call, struct str body)
     a->facts.method = "POST";
     a->facts.path = "/oauth2/token";
     a->facts.request_id = r->id;
+    a->facts.started_at_ns = r->started_at_ns;
     struct token_form *form = &a->form;
     if (body.len > FORM_BYTES_MAX || !parse_form(body, &r->arena, form) || !form->grant_type ||
         !take_basic_login(call_header(call, "authorization"), &r->arena, form)) {

@@ -312,42 +312,16 @@ struct three {
     struct limit_values by_caller; /* what was asked; 0: nothing */
 };
 
-/* What limit_effective() would give with fewer levels tells which level set a number: the first one
- * whose absence changes it. */
 static Ext__RunResult__Source source_of(const struct oneshot_surroundings *around, size_t offset,
                                         uint32_t asked, uint32_t value)
 {
-    if (asked > 0) {
-        return EXT__RUN_RESULT__SOURCE__CALLER;
-    }
-    struct limit_sources s = {
+    const struct limit_sources s = {
         .template_ =
             around->template_ && around->template_->spec ? around->template_->spec->limit : NULL,
         .space = around->space,
         .cluster = around->cluster,
     };
-    static const Ext__RunResult__Source LEVELS[] = {EXT__RUN_RESULT__SOURCE__TEMPLATE,
-                                                    EXT__RUN_RESULT__SOURCE__SPACE,
-                                                    EXT__RUN_RESULT__SOURCE__CLUSTER};
-    struct limit_values before = limit_effective(&s);
-    uint32_t with;
-    memcpy(&with, (const char *)&before + offset, sizeof with);
-    if (with != value) {
-        return EXT__RUN_RESULT__SOURCE__HOST;
-    }
-    for (int i = 0; i < 3; i++) {
-        struct limit_sources fewer = s;
-        fewer.template_ = i == 0 ? NULL : s.template_;
-        fewer.space = i == 1 ? NULL : s.space;
-        fewer.cluster = i == 2 ? NULL : s.cluster;
-        struct limit_values now = limit_effective(&fewer);
-        uint32_t without;
-        memcpy(&without, (const char *)&now + offset, sizeof without);
-        if (without != with) {
-            return LEVELS[i];
-        }
-    }
-    return EXT__RUN_RESULT__SOURCE__DEFAULT;
+    return asked > 0 ? EXT__RUN_RESULT__SOURCE__CALLER : limit_source_of(&s, offset, value);
 }
 
 static int over(const struct oneshot_limit *l, uint64_t asked, struct error *err)
@@ -499,13 +473,6 @@ int oneshot_plan_limits(const Ext__RunLimits *asked, const struct oneshot_surrou
     rc = rc ? rc : plan_derived(asked, around, plan, err);
     arena_free(&arena);
     return rc;
-}
-
-const char *oneshot_source_name(Ext__RunResult__Source source)
-{
-    const ProtobufCEnumValue *value =
-        protobuf_c_enum_descriptor_get_value(&ext__run_result__source__descriptor, (int)source);
-    return value ? value->name : "SOURCE_UNSET";
 }
 
 Cordium__Workspace__Spec__Limit *oneshot_plan_limit_message(const struct oneshot_plan *plan,

@@ -73,9 +73,6 @@ struct oneshot_surroundings {
 int oneshot_plan_limits(const Ext__RunLimits *asked, const struct oneshot_surroundings *around,
                         struct oneshot_plan *plan, struct error *err);
 
-/* "CALLER", "TEMPLATE" … as the API spells it. */
-const char *oneshot_source_name(Ext__RunResult__Source source);
-
 /* CPU, memory and disk as the rest of the gateway has them. NULL when the arena is full. */
 Cordium__Workspace__Spec__Limit *oneshot_plan_limit_message(const struct oneshot_plan *plan,
                                                             struct arena *arena);

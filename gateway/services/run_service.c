@@ -93,7 +93,7 @@ static int describe_limits(const struct oneshot_plan *plan, struct arena *arena,
     struct run_limit *limits = arena_calloc(arena, ONESHOT_LIMIT_COUNT, sizeof *limits);
     for (size_t i = 0; limits && i < ONESHOT_LIMIT_COUNT; i++) {
         const struct oneshot_limit *l = &plan->limits[i];
-        limits[i] = (struct run_limit){l->name, l->value, oneshot_source_name(l->set_by)};
+        limits[i] = (struct run_limit){l->name, l->value, limit_source_name(l->set_by)};
     }
     run->limits = limits;
     run->limit_count = limits ? ONESHOT_LIMIT_COUNT : 0;

@@ -11,6 +11,7 @@
 #include "gateway/identity/token.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
+#include "gateway/services/limit_outcome.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/oneshot_table.h"
 #include "gateway/services/spec_references.h"
@@ -83,7 +84,8 @@ static int check_quota(struct request *r, const Cordium__ClusterConfig *cluster,
     return rc;
 }
 
-static int fill_status(struct request *r, const Cordium__ClusterConfig *cluster,
+/* `sources` are those of its limits. */
+static int fill_status(struct request *r, const struct limit_sources *sources,
                        Cordium__Workspace *workspace)
 {
     struct arena *arena = &r->arena;
@@ -93,17 +95,11 @@ static int fill_status(struct request *r, const Cordium__ClusterConfig *cluster,
     if (!status) {
         return -1;
     }
-    const struct limit_sources sources = {
-        .workspace = workspace->spec->limit,
-        .template_ = template_->spec ? template_->spec->limit : NULL,
-        .space = r->touched.space,
-        .cluster = cluster,
-    };
     status->state = WORKSPACE_STATE(STOPPED);
     status->user_ref = resource_ref(&r->actor.user->base, arena);
     status->space_ref = resource_ref(&r->touched.space->base, arena);
     status->template_ref = resource_ref(&template_->base, arena);
-    status->limit = limit_to_message(limit_effective(&sources), arena);
+    status->limit = limit_to_message(limit_effective(sources), arena);
     status->space_type = r->touched.space->status ? r->touched.space->status->type
                                                   : CORDIUM__SPACE__STATUS__TYPE__SPACE_TYPE_UNSET;
     status->current_state_set_at = resource_timestamp(r->started_at_ns, arena);
@@ -119,7 +115,8 @@ static int check_limit(const struct request *r, const Cordium__ClusterConfig *cl
     return limit_check_asked(&sources, err);
 }
 
-static int build_workspace(struct request *r, Cordium__Workspace **ret, struct error *err)
+static int build_workspace(struct request *r, Cordium__Workspace **ret,
+                           struct limit_sources *ret_sources, struct error *err)
 {
     const Cordium__Workspace *message = workspace_message(r);
     Cordium__ClusterConfig *cluster;
@@ -149,7 +146,13 @@ static int build_workspace(struct request *r, Cordium__Workspace **ret, struct e
     resource_metadata_take(metadata, message->metadata);
     workspace->metadata = metadata;
     workspace->spec = message->spec;
-    if (fill_status(r, cluster, workspace)) {
+    *ret_sources = (struct limit_sources){
+        .workspace = workspace->spec->limit,
+        .template_ = r->touched.template_->spec ? r->touched.template_->spec->limit : NULL,
+        .space = r->touched.space,
+        .cluster = cluster,
+    };
+    if (fill_status(r, ret_sources, workspace)) {
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "The Workspace is too large");
     }
     *ret = workspace;
@@ -161,8 +164,9 @@ void create_workspace_handle(struct request *r)
 {
     struct error err = {0};
     Cordium__Workspace *workspace = NULL;
+    struct limit_sources sources;
     int rc = access_store_default(r, &err);
-    rc = rc ? rc : build_workspace(r, &workspace, &err);
+    rc = rc ? rc : build_workspace(r, &workspace, &sources, &err);
     if (!rc) {
         struct store_index index = workspace_index(workspace);
         rc = store_insert(r->gateway->store, STORE_WORKSPACE, &workspace->base, &index, &err);
@@ -173,6 +177,9 @@ void create_workspace_handle(struct request *r)
     }
     r->touched.workspace = workspace; /* the log's line of the end names it */
     watch_publish(r->gateway->watches, NULL, workspace);
+    r->touched.workspace = workspace; /* its end in the audit log names what was made */
+    r->touched.target = &workspace->base;
+    limit_outcome_set(r, &sources, workspace->status->limit);
     request_reply(r, &workspace->base);
 }
 
@@ -620,6 +627,7 @@ void start_workspace_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    workspace_start_note_limits(r, workspace->metadata->uid);
     reply_when_running(r);
 }
 

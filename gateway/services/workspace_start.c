@@ -15,6 +15,7 @@
 #include "gateway/services/build_run.h"
 #include "gateway/services/exec_run.h"
 #include "gateway/services/image_builder.h"
+#include "gateway/services/limit_outcome.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/spec_validation.h"
 #include "gateway/services/workspace_secret.h"
@@ -95,16 +96,21 @@ int workspace_start_prepare(struct workspace_run *run, const struct workspace_st
     return rc ? rc : expand_tasks_around(run, err);
 }
 
-static Cordium__Workspace__Spec__Limit *find_limit(const struct workspace_run *run,
-                                                   struct arena *arena)
+static struct limit_sources limit_sources(const struct workspace_run *run)
 {
-    const struct limit_sources sources = {
+    return (struct limit_sources){
         .workspace = run->workspace->spec->limit,
         .template_ = run->template_ && run->template_->spec ? run->template_->spec->limit : NULL,
         .space = run->space,
         .cluster = run->cluster,
         .is_build = run->is_build,
     };
+}
+
+static Cordium__Workspace__Spec__Limit *find_limit(const struct workspace_run *run,
+                                                   struct arena *arena)
+{
+    const struct limit_sources sources = limit_sources(run);
     struct limit_values values = limit_effective(&sources);
     workspace_limit_cap(executor_link_host(run->gateway->executor), &values);
     return limit_to_message(values, arena);
@@ -243,6 +249,15 @@ int workspace_start_begin(struct gateway *g, const struct workspace_start *start
     workspace_run_enter(run, WORKSPACE_STATE(INITIALIZING));
     choose_image(run);
     return 0;
+}
+
+void workspace_start_note_limits(struct request *r, const char *uid)
+{
+    const struct workspace_run *run = workspace_run_find(r->gateway->workspaces, uid);
+    if (run && run->workspace->status) {
+        const struct limit_sources sources = limit_sources(run);
+        limit_outcome_set(r, &sources, run->workspace->status->limit);
+    }
 }
 
 /* --- image --- */

@@ -27,8 +27,12 @@ struct workspace_start {
 int workspace_start_begin(struct gateway *g, const struct workspace_start *start,
                           struct error *err);
 
-/* Steps of a start that a program's one-shot run takes too, with a struct workspace_run that is in no
- * table: spec merged and expanded; image_id from what is there (not found is no error); env from
+/* Keeps for the audit line at the end of the request which limits the run that it began has, and
+ * who set each. */
+void workspace_start_note_limits(struct request *r, const char *uid);
+
+/* Steps of a start that a program's one-shot run takes too, with a struct workspace_run that is in
+ * no table: spec merged and expanded; image_id from what is there (not found is no error); env from
  * `image`; the sandbox. workspace_start_discard() frees such a struct. */
 int workspace_start_prepare(struct workspace_run *run, const struct workspace_start *start,
                             struct error *err);

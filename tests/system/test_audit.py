@@ -126,6 +126,31 @@ def a_run_tells_its_limits_and_who_set_them(platform):
 
 
 @test
+def a_workspace_that_is_made_is_named_with_its_limits_and_who_set_them(platform):
+    token = fixture.ensure(platform)["worker"]
+    before = len(platform.audit_lines())
+    with platform.sdk(token) as client:
+        workspace = client.workspaces.run(template=fixture.BOX, ephemeral=True, timeout=60)
+        workspace.delete()
+
+    for method in ("CreateWorkspace", "StartWorkspace"):
+        assert eventually(lambda: ends_since(platform, before, method))
+        (end,) = ends_since(platform, before, method)
+        assert end["workspaceRef"]["uid"] and end["bytesIn"] > 0, end
+        limits = end["outcome"]["workspaceLimits"]
+        assert limits["memoryMegabytes"] == {"value": 256, "setBy": "SPACE"}, limits
+    asked = {"metadata": {"name": ""}, "spec": {"isEphemeral": True, "limit": {"memory": {"megabytes": 100}}},
+             "status": {"templateRef": {"name": fixture.BOX}}}
+    status, text = platform.curl("/octelium.api.main.cordium.v1.MainService/CreateWorkspace", json.dumps(asked),
+                                 platform.access_token(token))
+    assert status == 200, text
+    assert eventually(lambda: len(ends_since(platform, before, "CreateWorkspace")) == 2)
+    end = ends_since(platform, before, "CreateWorkspace")[1]
+    assert end["outcome"]["workspaceLimits"]["memoryMegabytes"] == {"asked": 100, "value": 100, "setBy": "CALLER"}, end
+    platform.ok("delete", "workspace", end["workspaceRef"]["name"], token=token)
+
+
+@test
 def what_became_of_a_cancelled_command_is_in_its_end_line(platform):
     """Whether its output flows, waits for a client that does not read, or is not there at all."""
     token = fixture.ensure(platform)["worker"]

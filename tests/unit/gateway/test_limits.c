@@ -71,6 +71,36 @@ START_TEST(the_seeds_space_gives_its_default_limit)
 }
 END_TEST
 
+static const char *source(const struct limit_sources *sources, size_t offset, uint32_t value)
+{
+    return limit_source_name(limit_source_of(sources, offset, value));
+}
+
+START_TEST(who_set_a_limit_is_told_by_level)
+{
+    const size_t cpu = offsetof(struct limit_values, cpu_millicores);
+    const size_t memory = offsetof(struct limit_values, memory_megabytes);
+    const size_t storage = offsetof(struct limit_values, storage_megabytes);
+    struct limit_sources sources = {
+        .workspace = limit("{\"cpu\":{\"millicores\":1500},\"memory\":{\"megabytes\":9000}}"),
+        .template_ = limit("{\"storage\":{\"megabytes\":300}}"),
+        .space = space("{\"spec\":{\"limit\":{\"maxLimit\":{\"memory\":{\"megabytes\":4096}}}},"
+                       "\"status\":{\"type\":\"ORGANIZATION\"}}"),
+    };
+    ck_assert_str_eq(source(&sources, cpu, 1500), "CALLER");
+    ck_assert_str_eq(source(&sources, memory, 4096), "SPACE"); /* less than what was asked */
+    ck_assert_str_eq(source(&sources, storage, 300), "TEMPLATE");
+    ck_assert_str_eq(source(&sources, storage, 200), "HOST");
+    sources.workspace = NULL;
+    ck_assert_str_eq(source(&sources, cpu, 2000), "DEFAULT");
+    sources.cluster = cluster("{\"spec\":{\"workspace\":{\"limit\":{"
+                              "\"buildLimit\":{\"cpu\":{\"millicores\":4000}}}}}}");
+    sources.is_build = true;
+    sources.workspace = limit("{\"cpu\":{\"millicores\":4000}}"); /* no build asks */
+    ck_assert_str_eq(source(&sources, cpu, 4000), "CLUSTER");
+}
+END_TEST
+
 START_TEST(a_users_space_takes_the_clusters_default_and_maximum)
 {
     struct limit_sources sources = {
@@ -147,6 +177,7 @@ Suite *suite_limits(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, without_anything_the_built_in_numbers_hold);
     tcase_add_test(t, the_seeds_space_gives_its_default_limit);
+    tcase_add_test(t, who_set_a_limit_is_told_by_level);
     tcase_add_test(t, a_users_space_takes_the_clusters_default_and_maximum);
     tcase_add_test(t, a_build_takes_the_build_limit_and_not_the_spaces);
     tcase_add_test(t, limits_beyond_any_machine_are_refused_by_name);
