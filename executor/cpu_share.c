@@ -37,8 +37,13 @@ static void look_at(struct sandbox *s, uint64_t now)
     s->cpu_looked_ns = now;
     s->cpu_used_us = used;
     s->is_computing = s->cpu_rate >= BUSY_RATE_MIN;
+}
+
+/* It is looked at again soon while it is open whom the kernel killed. */
+static void look_at_ooms(struct sandbox *s)
+{
     for (struct run *run = s->runs; run; run = run->next_of_sandbox) {
-        run_look_at_ooms(run, now);
+        s->is_computing = run_look_at_ooms(run) || s->is_computing;
     }
 }
 
@@ -52,6 +57,7 @@ static void look(struct executor *ex, uint64_t now)
             if (is_due(s, i, ex->cpu_looks)) {
                 look_at(s, now);
             }
+            look_at_ooms(s);
             sum += s->is_computing ? s->cpu_rate : 0;
             count += s->is_computing;
         }

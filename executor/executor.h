@@ -88,9 +88,9 @@ struct run {
     bool kills_tree;
     bool was_killed;
     uint32_t kill_reason;
-    bool main_was_oom_victim; /* when we killed it */
-    uint64_t oom_kills_seen;  /* at the last look, and since when it was so */
-    uint64_t oom_kills_seen_ns;
+    bool main_was_oom_victim;    /* when we killed it */
+    uint64_t oom_kills_outlived; /* kills for memory inside that were of others, for sure */
+    uint64_t oom_kills_seen;     /* the same, as far as is known */
     uint64_t sandbox_oom_kills_before;
     int terminal; /* our copy of the master, for resizing; -1 */
     uint64_t begin_ns;
@@ -291,10 +291,15 @@ int run_signal(struct run *run, int signal_number, bool whole_group, struct erro
 int run_resize(struct run *run, uint16_t columns, uint16_t rows, struct error *err);
 void run_started(struct run *run, int master);
 void run_exited(struct run *run, uint32_t stage, int error_number, int wait_status);
-void run_lost(struct run *run);                          /* with its sandbox */
-void run_look_at_ooms(struct run *run, uint64_t now_ns); /* every now and then */
+void run_lost(struct run *run); /* with its sandbox */
 /* Goes on with trees that take long to die. Milliseconds until it wants to be called again, or -1.
  */
 int runs_keep_killing(struct executor *ex);
+
+/* oom_victim.c: whether the main process that got SIGKILL, or is about to get ours, was killed for
+ * memory, after so many such kills in its run. Looked at every now and then before; true: again
+ * soon. */
+bool run_look_at_ooms(struct run *run);
+bool run_is_oom_victim(const struct run *run, uint64_t oom_kills);
 
 #endif

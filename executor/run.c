@@ -18,9 +18,6 @@
 
 #define KILL_AGAIN_NS (UINT64_C(2) * 1000 * 1000)
 #define KILL_TIMEOUT_NS (UINT64_C(20) * 1000 * 1000 * 1000) /* told as an error, and as over */
-/* Whoever lives on so long after a kill for memory was not the one that was meant. The kernel frees
- * a victim's memory itself, so that its death takes little CPU even where that is rationed. */
-#define OOM_OUTLIVED_NS (UINT64_C(400) * 1000 * 1000)
 
 enum { RUNS_PER_SANDBOX_MAX = 2048, PTMX_MAJOR = 5, PTMX_MINOR = 2 };
 
@@ -259,24 +256,6 @@ static uint32_t clamp_u32(uint64_t v)
     return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
 
-/* The kernel counts kills for memory and does not say of whom. Who may cause one computes, and is
- * looked at ten times a second (cpu_share.c). */
-void run_look_at_ooms(struct run *run, uint64_t now_ns)
-{
-    uint64_t kills = run->cgroup && !run->has_ended ? cgroup_run_read_oom_kills(run->cgroup) : 0;
-    if (kills != run->oom_kills_seen && !run->has_ended) {
-        run->oom_kills_seen = kills;
-        run->oom_kills_seen_ns = now_ns;
-    }
-}
-
-/* Of a main process that got SIGKILL at `when_ns`, after so many kills for memory. */
-static bool is_oom_victim(const struct run *run, uint64_t oom_kills, uint64_t when_ns)
-{
-    return oom_kills > run->oom_kills_seen ||
-           (oom_kills > 0 && when_ns - run->oom_kills_seen_ns < OOM_OUTLIVED_NS);
-}
-
 static void add_usage(struct buf *body, const struct cgroup_usage *usage, uint64_t wall_ns)
 {
     buf_add_u64(body, usage->cpu_user_us);
@@ -308,9 +287,8 @@ static void run_finish(struct run *run)
     if (stage == EXECUTOR_STAGE_LOST && run->was_killed) {
         stage = EXECUTOR_STAGE_RAN; /* it went with its sandbox, as we wanted */
     }
-    bool by_oom =
-        by_sigkill && (run->was_killed ? run->main_was_oom_victim
-                                       : is_oom_victim(run, usage.oom_kills, run->end_ns));
+    bool by_oom = by_sigkill && (run->was_killed ? run->main_was_oom_victim
+                                                 : run_is_oom_victim(run, usage.oom_kills));
     uint32_t flags = (run->was_killed && by_sigkill && !by_oom ? MESSAGE_RUN_KILLED_BY_US : 0u) |
                      (by_oom ? MESSAGE_RUN_MAIN_OOM_KILLED : 0u) |
                      (usage.has_memory_peak ? MESSAGE_RUN_HAS_MEMORY_PEAK : 0u) |
@@ -407,8 +385,7 @@ void run_kill(struct run *run, uint32_t reason, struct asker asker)
     if (!run->was_killed && !run->has_ended) {
         run->was_killed = true;
         run->kill_reason = reason;
-        run->main_was_oom_victim =
-            is_oom_victim(run, cgroup_run_read_oom_kills(run->cgroup), clock_now_ns());
+        run->main_was_oom_victim = run_is_oom_victim(run, cgroup_run_read_oom_kills(run->cgroup));
     }
     if (!run->is_dying) {
         run_kill_round(run);
