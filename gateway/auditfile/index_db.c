@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "gateway/auditfile/index_cell.h"
 #include "gateway/state/sql.h"
 
 enum {
@@ -238,12 +239,28 @@ static void add_chunk(struct sql_statement *st, struct buf *ret)
     buf_add(ret, &chunk, sizeof chunk);
 }
 
+/* The file is no more to be trusted than any other: who reads a chunk has room for so many rows,
+ * and its id is counted on from. */
+static int check_chunks(const struct buf *chunks, struct error *err)
+{
+    const struct index_chunk *c = (const struct index_chunk *)(const void *)chunks->ptr;
+    for (size_t i = 0; i < chunks->len / sizeof *c; i++) {
+        if (c[i].rows < 1 || c[i].rows > INDEX_CHUNK_ROWS || c[i].id < 1 ||
+            c[i].id > INT64_MAX / CELLS_PER_CHUNK / 2) {
+            return error_set(err, STATUS_FAILED_PRECONDITION, "chunk %lld cannot be",
+                             (long long)c[i].id);
+        }
+    }
+    return 0;
+}
+
 int index_db_list_chunks(struct index_db *db, struct buf *ret, struct error *err)
 {
-    return each_row(db,
-                    "SELECT id, file, first_sequence, last_sequence, end_offset, time_min, "
-                    "time_max, rows FROM chunk ORDER BY first_sequence",
-                    add_chunk, ret, err);
+    int rc = each_row(db,
+                      "SELECT id, file, first_sequence, last_sequence, end_offset, time_min, "
+                      "time_max, rows FROM chunk ORDER BY first_sequence",
+                      add_chunk, ret, err);
+    return rc ? rc : check_chunks(ret, err);
 }
 
 static void add_file(struct sql_statement *st, struct buf *ret)

@@ -66,14 +66,18 @@ static void *run(void *arg)
         int rc = open_db(ix, is_damaged, &err);
         rc = rc ? rc : index_builder_run(ix, &err);
         (void)pthread_mutex_lock(&ix->lock);
+        bool was_damaged = is_damaged;
         is_damaged = ix->is_damaged || is_damage(rc);
+        bool is_in_vain = !ix->is_damaged && (!is_damaged || was_damaged);
         forget_all(ix);
         if (rc && !ix->is_stopping) {
-            ix->failure = err;
             log_warning("audit log: its index: %s; %s", err.text,
                         is_damaged ? "it is made anew" : "tried again later");
+        }
+        if (rc && is_in_vain) {
+            ix->failure = err;
             (void)pthread_cond_broadcast(&ix->changed);
-            wait_for(ix, ix->is_damaged ? 0 : RETRY_SECONDS);
+            wait_for(ix, RETRY_SECONDS);
         }
         ix->is_damaged = false;
         (void)pthread_mutex_unlock(&ix->lock);

@@ -14,6 +14,7 @@
 #include "gateway/auditfile/line_index_internal.h"
 #include "gateway/auditfile/log_query.h"
 #include "gateway/auditfile/log_reader.h"
+#include "gateway/state/sql.h"
 #include "tests/unit/gateway/audit_fixture.h"
 
 Suite *suite_audit_index(void);
@@ -456,6 +457,37 @@ START_TEST(an_index_that_is_missing_or_damaged_is_made_anew)
 }
 END_TEST
 
+START_TEST(an_index_with_a_chunk_that_cannot_be_is_made_anew)
+{
+    static const char *const changes[] = {
+        "UPDATE chunk SET rows = 4000000000",
+        "UPDATE chunk SET rows = 8193",
+        "UPDATE chunk SET rows = 0",
+        "UPDATE chunk SET id = 9223372036854775807 WHERE id = (SELECT min(id) FROM chunk)",
+        "UPDATE chunk SET id = -1 WHERE id = (SELECT min(id) FROM chunk)",
+    };
+    char path[160];
+    (void)snprintf(path, sizeof path, "%s/index.db", f.dir);
+    append_random(400);
+    audit_log_rotate(f.log);
+    append_random(400);
+    audit_run(&f);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        struct sql *sql;
+        open_index();
+        await_all();
+        close_index();
+        ck_assert_int_eq(sql_open(path, 0x43524149, &sql, &f.err), 0);
+        ck_assert_int_eq(sql_run(sql, changes[i], &f.err), 0);
+        sql_close(sql);
+        open_index();
+        await_all();
+        compare_at_random(5);
+        close_index();
+    }
+}
+END_TEST
+
 START_TEST(a_cell_that_is_damaged_while_it_is_open_leads_to_a_new_index)
 {
     append_random(9000);
@@ -645,6 +677,7 @@ Suite *suite_audit_index(void)
     tcase_add_test(log, what_is_found_is_what_all_lines_tell);
     tcase_add_test(log, a_file_that_is_indexed_is_not_read_again);
     tcase_add_test(log, an_index_that_is_missing_or_damaged_is_made_anew);
+    tcase_add_test(log, an_index_with_a_chunk_that_cannot_be_is_made_anew);
     tcase_add_test(log, a_cell_that_is_damaged_while_it_is_open_leads_to_a_new_index);
     tcase_add_test(log, erased_lines_are_not_found_any_more);
     tcase_add_test(log, lines_of_deleted_files_go);
