@@ -10,6 +10,7 @@
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
 #include "gateway/services/admin_target.h"
+#include "gateway/services/change_outcome.h"
 #include "gateway/services/identity_rules.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/resource.h"
@@ -60,6 +61,7 @@ void credential_create_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, NULL, r->touched.target);
     request_reply(r, r->touched.target);
 }
 
@@ -99,6 +101,7 @@ void credential_delete_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, NULL);
     request_reply_empty(r);
 }
 
@@ -135,6 +138,7 @@ void credential_update_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, result);
     request_reply(r, result);
 }
 
@@ -293,6 +297,7 @@ void session_delete_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, NULL);
     request_reply_empty(r);
 }
 
@@ -337,6 +342,7 @@ void session_update_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, result);
     request_reply(r, result);
 }
 

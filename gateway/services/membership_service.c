@@ -6,6 +6,7 @@
 #include "gateway/gateway.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
+#include "gateway/services/change_outcome.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/names.h"
 #include "gateway/services/ownership.h"
@@ -184,6 +185,8 @@ void membership_create_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    r->touched.target = &made->base;
+    change_outcome_set_resource(r, NULL, &made->base);
     request_reply(r, &made->base);
 }
 
@@ -262,6 +265,7 @@ void membership_delete_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, NULL);
     request_reply_empty(r);
 }
 
@@ -326,6 +330,7 @@ void membership_update_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, result);
     reply_shown(r, result);
 }
 

@@ -100,6 +100,27 @@ def a_change_of_who_may_do_what_leaves_its_diff(platform):
 
 
 @test
+def who_was_let_into_a_space_and_who_may_log_in_is_told(platform):
+    name, token = fixture.new_user(platform, "member")
+    before = len(platform.audit_lines())
+    platform.ok("create", "membership", "--space", fixture.SPACE, "--user", name)
+    secret = platform.ok("create", "credential", name + "-b", "--user", name).strip()
+    platform.ok("delete", "credential", name + "-b")
+    for method, kind, change in (("CreateMembership", "Membership", "+  role: USER"),
+                                 ("CreateCredential", "Credential", f"+  user: {name}"),
+                                 ("DeleteCredential", "Credential", f"-  user: {name}")):
+        assert eventually(lambda: ends_since(platform, before, method)), method
+        (line,) = [line for line in platform.audit_lines()[before:]
+                   if line.get("entry", {}).get("info", {}).get("grpc", {}).get("method") == method
+                   and line["cordium"]["event"] == "END"]
+        target = line["metadata"]["targetRef"]
+        assert target["kind"] == kind and name in target["name"], target
+        assert change in line["cordium"]["outcome"]["diff"], (method, line)
+    text = audit_files.text(platform.audit_folder)
+    assert secret.encode() not in text and token.encode() not in text
+
+
+@test
 def daemons_are_recorded_with_their_settings(platform):
     events = {(line["cordium"].get("daemon"), line["cordium"]["event"]): line["cordium"]
               for line in platform.audit_lines() if line["kind"] == "DaemonLog"}
