@@ -180,3 +180,32 @@ void audit_record_network(const struct audit_network *facts, int64_t wall_ns, st
     json_uint(&j, denied->others);
     audit_end_entry(&j);
 }
+
+static void put_failure(struct json_out *j, const Cordium__Workspace__Status__Failure *failure)
+{
+    if (!failure) {
+        return;
+    }
+    const ProtobufCFieldDescriptor *type = protobuf_c_message_descriptor_get_field(
+        failure->base.descriptor, (unsigned)failure->type_case);
+    json_key(j, "failure");
+    json_begin_object(j);
+    json_member_string(j, "type", type ? type->name : "unknown");
+    audit_put_text(j, "message", str_from(failure->message));
+    json_end_object(j);
+}
+
+void audit_record_workspace(const struct audit_workspace *facts, int64_t wall_ns, struct buf *out)
+{
+    const Cordium__Workspace__Status *status = facts->workspace->status;
+    struct json_out j = json_out_to(out);
+    audit_begin_event(&j, "WorkspaceLog", facts->event, wall_ns);
+    put_owner(&j, status ? status->user_ref : NULL);
+    audit_put_ref(&j, "workspaceRef", facts->workspace);
+    audit_put_ref(&j, "spaceRef", facts->space);
+    audit_put_ref(&j, "templateRef", facts->template_);
+    audit_put_text(&j, "buildID", str_from(facts->build_id));
+    audit_put_text(&j, "stopReason", str_from(facts->reason));
+    put_failure(&j, facts->failure);
+    audit_end_entry(&j);
+}

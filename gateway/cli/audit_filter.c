@@ -18,9 +18,9 @@ static const char *const outcomes[] = {"exited",    "signaled",   "timed_out",
                                        "cpu_limit", "oom_killed", "output_limit",
                                        "cancelled", "lost",       NULL};
 
-static const char *const kinds[] = {"AccessLog",       "DaemonLog",   "RunLog",
-                                    "NetworkLog",      "AuditGap",    "AuditTombstone",
-                                    "AuditCheckpoint", "AuditErased", NULL};
+static const char *const kinds[] = {
+    "AccessLog", "DaemonLog",      "RunLog",          "NetworkLog",  "WorkspaceLog",
+    "AuditGap",  "AuditTombstone", "AuditCheckpoint", "AuditErased", NULL};
 
 enum form {
     FORM_ANY,   /* a name, as it is */

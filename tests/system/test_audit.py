@@ -129,6 +129,44 @@ def daemons_are_recorded_with_their_settings(platform):
     assert ("gateway", "START") in events and events[("executor", "CONNECTED")]["configSHA256"] == settings, events
 
 
+def workspace_logs(platform, before):
+    return [line["cordium"] for line in platform.audit_lines()[before:] if line["kind"] == "WorkspaceLog"]
+
+
+@test
+def an_end_that_no_request_waits_for_has_a_line(platform):
+    """A workspace that is stopped, one whose start fails, and a build."""
+    fixture.ensure(platform)
+    before = len(platform.audit_lines())
+    with platform.sdk() as client:
+        workspace = client.workspaces.run(template=fixture.BOX, timeout=60)
+        workspace.stop()
+        name = workspace.name
+        assert eventually(lambda: workspace_logs(platform, before)), platform.audit_lines()[before:]
+        (end,) = workspace_logs(platform, before)
+        assert end["event"] == "WORKSPACE_END" and end["stopReason"] == "API", end
+        assert end["workspaceRef"]["name"] == name and end["userRef"]["name"] == "admin", end
+        assert end["spaceRef"]["name"] == fixture.SPACE and "failure" not in end, end
+        workspace.delete()
+    before = len(platform.audit_lines())
+    platform.ok("create", "template", "nowhere." + fixture.SPACE, "--image", "docker.io/library/none:1")
+    try:
+        assert platform.cli("run", "--template", "nowhere." + fixture.SPACE, "--", "true").returncode != 0
+        assert eventually(lambda: workspace_logs(platform, before), 30), platform.audit_lines()[before:]
+        end = workspace_logs(platform, before)[0]
+        assert end["stopReason"] == "ERROR" and end["failure"]["type"] == "image_pull", end
+        before = len(platform.audit_lines())
+        platform.cli("build", "nowhere." + fixture.SPACE)
+        assert eventually(lambda: workspace_logs(platform, before), 30), platform.audit_lines()[before:]
+        end = workspace_logs(platform, before)[0]
+        assert end["event"] == "BUILD_END" and end["stopReason"] == "FAILED" and end["buildID"], end
+    finally:
+        for workspace in json.loads(platform.ok("get", "workspaces", "-o", "json"))["items"]:
+            if workspace["status"].get("templateRef", {}).get("name", "").startswith("nowhere."):
+                platform.cli("delete", "workspace", workspace["metadata"]["name"])
+        platform.ok("delete", "template", "nowhere." + fixture.SPACE)
+
+
 @test
 def a_run_tells_its_limits_and_who_set_them(platform):
     fixture.ensure(platform)
