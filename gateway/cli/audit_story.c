@@ -424,22 +424,28 @@ static void tell_facts(struct story *s, const struct tree_node *outcome)
     field_of_buf(s, "facts", &b);
 }
 
+/* ", 2.8 KiB sent"; nothing when the line does not say. */
+static const char *amount_of(struct story *s, const char *member, const char *verb)
+{
+    char size[AUDIT_AMOUNT_SIZE];
+    if (!audit_line_text(s->end, member)[0]) {
+        return "";
+    }
+    audit_bytes_text(audit_line_number(s->end, member), size);
+    return arena_printf(s->arena, ", %s %s", size, verb);
+}
+
 static void tell_outcome(struct story *s)
 {
     const struct tree_node *o = s->end ? audit_line_at(s->end, "cordium.outcome") : NULL;
-    const char *bytes = s->end ? audit_line_text(s->end, "cordium.bytesOut") : "";
-    char size[AUDIT_AMOUNT_SIZE];
-    char received[AUDIT_AMOUNT_SIZE];
     if (!s->end) {
         return;
     }
     page_heading(s->page, "Outcome");
     field(s, "answer",
-          bytes[0] ? (audit_bytes_text(audit_line_number(s->end, "cordium.bytesOut"), size),
-                      audit_bytes_text(audit_line_number(s->end, "cordium.bytesIn"), received),
-                      arena_printf(s->arena, "%s, %s received, %s sent", s->end->record->code,
-                                   received, size))
-                   : s->end->record->code);
+          arena_printf(s->arena, "%s%s%s", s->end->record->code,
+                       amount_of(s, "cordium.bytesIn", "received"),
+                       amount_of(s, "cordium.bytesOut", "sent")));
     if (!o) {
         return;
     }

@@ -33,7 +33,7 @@ static const char end_line[] =
     "{\"sequence\":29,\"kind\":\"AccessLog\",\"metadata\":{\"id\":\"e\"},\"entry\":{\"common\":{}},"
     "\"cordium\":{\"event\":\"END\",\"end\":\"FINISHED\",\"code\":\"OK\",\"durationMilliseconds\":"
     "1539.215,"
-    "\"bytesOut\":2844,\"outcome\":{\"runId\":\"r-1\",\"outcome\":\"oom_killed\",\"oomKills\":3,"
+    "\"bytesIn\":512,\"bytesOut\":2844,\"outcome\":{\"runId\":\"r-1\",\"outcome\":\"oom_killed\",\"oomKills\":3,"
     "\"pidsDenied\":0,"
     "\"diskFull\":true,\"isolation\":[\"seccomp\",\"network\"],\"usage\":{\"cpuUserUs\":185761,"
     "\"wallMs\":1537,\"memoryPeakBytes\":8921088}}," COMMON "}}";
@@ -153,7 +153,7 @@ START_TEST(story_tells_who_what_why_and_what_became_of_it)
     has(all, "  04:17:14.468");
     has(all, "line 22  asked, allowed\n");
     has(all, "+ 1.54 s     line 29  ended (FINISHED) with OK after 1.54 s\n");
-    has(all, "  answer        OK, 2.8 KiB sent\n");
+    has(all, "  answer        OK, 512 B received, 2.8 KiB sent\n");
     has(all, "  program       oom_killed\n");
     has(all, "oom kills 3");
     has(all, "disk full");
