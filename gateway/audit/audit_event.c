@@ -195,6 +195,23 @@ static void put_failure(struct json_out *j, const Cordium__Workspace__Status__Fa
     json_end_object(j);
 }
 
+static void put_layers(struct json_out *j, const struct audit_workspace *facts)
+{
+    if (facts->layer_count == 0) {
+        return;
+    }
+    json_key(j, "isolation");
+    json_begin_array(j);
+    for (size_t i = 0; i < facts->layer_count; i++) {
+        json_begin_object(j);
+        json_member_string(j, "name", facts->layers[i].name);
+        audit_put_text(j, "detail", str_from(facts->layers[i].detail));
+        json_member_string(j, "setBy", facts->layers[i].set_by);
+        json_end_object(j);
+    }
+    json_end_array(j);
+}
+
 void audit_record_workspace(const struct audit_workspace *facts, int64_t wall_ns, struct buf *out)
 {
     const Cordium__Workspace__Status *status = facts->workspace->status;
@@ -207,5 +224,7 @@ void audit_record_workspace(const struct audit_workspace *facts, int64_t wall_ns
     audit_put_text(&j, "buildID", str_from(facts->build_id));
     audit_put_text(&j, "stopReason", str_from(facts->reason));
     put_failure(&j, facts->failure);
+    audit_put_text(&j, "image", str_from(facts->image));
+    put_layers(&j, facts);
     audit_end_entry(&j);
 }

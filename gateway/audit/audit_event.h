@@ -65,17 +65,27 @@ struct audit_network {
 };
 void audit_record_network(const struct audit_network *facts, int64_t wall_ns, struct buf *out);
 
-/* The end of a workspace's run, or of a Template's build, that came after the request which began
- * it: a command stopped it, nobody used it, its memory was used up, its image could not be made …
- * Members may be NULL, except event and workspace. */
+/* Something that keeps programs in. */
+struct audit_layer {
+    const char *name;
+    const char *detail;
+    const char *set_by; /* "TEMPLATE", "DEFAULT", "HOST" … */
+};
+
+/* What becomes of a workspace, or of a Template's build, after the request which began it was
+ * answered: it runs, with these layers; a command stopped it, nobody used it, its memory was used
+ * up, its image could not be made … Members may be NULL, except event and workspace. */
 struct audit_workspace {
-    const char *event; /* "WORKSPACE_END", "BUILD_END" */
+    const char *event; /* "WORKSPACE_RUNNING", "WORKSPACE_END", "BUILD_END" */
     const Cordium__Workspace *workspace;
     const Cordium__Space *space;
     const Cordium__Template *template_;
     const char *build_id;
     const char *reason; /* "API", "CLUSTER", "ERROR", "DELETED"; of a build "READY", "FAILED" */
     const Cordium__Workspace__Status__Failure *failure;
+    const char *image; /* digest of the file system that it runs on */
+    const struct audit_layer *layers;
+    size_t layer_count;
 };
 void audit_record_workspace(const struct audit_workspace *facts, int64_t wall_ns, struct buf *out);
 

@@ -14,7 +14,7 @@
 #include "gateway/services/build_record.h"
 #include "gateway/services/build_snapshot.h"
 #include "gateway/services/limits.h"
-#include "gateway/services/workspace_end.h"
+#include "gateway/services/workspace_record.h"
 #include "gateway/services/workspace_source.h"
 #include "gateway/services/workspace_start.h"
 #include "gateway/services/workspace_sweep.h"
@@ -107,7 +107,7 @@ static void end_run(struct workspace_run *run, const struct workspace_source *so
     } else {
         build_snapshots_delete(run->gateway, &former);
     }
-    workspace_end_record_build(run, failure);
+    workspace_record_build_end(run, failure);
     arena_free(&arena);
     struct gateway *g = run->gateway;
     workspace_run_finish(run);

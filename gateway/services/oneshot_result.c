@@ -7,14 +7,13 @@
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
 #include "gateway/rpc/codec.h"
+#include "gateway/services/isolation.h"
 #include "gateway/services/oneshot.h"
 #include "gateway/services/workspace_run.h"
 #include "gateway/state/resource.h"
 #include "policy/base/json_out.h"
 
 /* A run as the client sees it. */
-
-enum { LAYERS_MAX = 12 };
 
 #define SOURCE(name) EXT__RUN_RESULT__SOURCE__##name
 
@@ -233,72 +232,12 @@ static int add_limits(const struct oneshot *o, Ext__RunResult *r, struct arena *
     return 0;
 }
 
-struct layer {
-    const char *name;
-    const char *detail;
-    Ext__RunResult__Source set_by;
-};
-
-static const char *network_text(const struct executor_network *network, struct arena *arena)
-{
-    if (network->mode == EXECUTOR_NETWORK_NONE) {
-        return "loopback only";
-    }
-    return arena_printf(
-        arena, "%zu rules, then %s; the host and protected ranges are never reached",
-        network->rule_count, network->default_allow_public ? "public addresses" : "nothing");
-}
-
-static const char *quota_text(const struct executor_host_report *host)
-{
-    switch (host ? host->quota_backend : (enum executor_quota_backend)0) {
-    case EXECUTOR_QUOTA_PROJECT:
-        return "project quota";
-    case EXECUTOR_QUOTA_BTRFS_SIMPLE:
-        return "btrfs quota";
-    case EXECUTOR_QUOTA_IMAGE:
-        return "a file system of its own";
-    }
-    return "";
-}
-
-/* From what the executor was told and what it says of the host. It serves only when its self-test
- * found them all in force. */
-static size_t list_layers(const struct oneshot *o, struct layer out[LAYERS_MAX],
-                          struct arena *arena)
-{
-    const struct executor_host_report *host = executor_link_host(o->gateway->executor);
-    const Cordium__Workspace__Spec__Runtime *runtime = o->place->spec->runtime;
-    const struct executor_sandbox_spec *s = &o->sandbox;
-    const char *groups = host && host->cgroup_mode == EXECUTOR_CGROUP_V2
-                             ? "version 2: memory without swap, pids, cpu"
-                             : "version 1: memory without swap, pids, cpu";
-    const struct layer layers[] = {
-        {"user namespace", "a range of host ids of its own, entered last; none nested",
-         SOURCE(DEFAULT)},
-        {"namespaces", "pid, mount, net, ipc, uts, cgroup", SOURCE(DEFAULT)},
-        {"no_new_privs", "set-uid programs give nothing", SOURCE(DEFAULT)},
-        {"capabilities",
-         arena_printf(arena, "0x%llx for uid 0 inside, as far as the host's ceiling allows",
-                      (unsigned long long)s->capabilities),
-         s->capabilities ? SOURCE(TEMPLATE) : SOURCE(DEFAULT)},
-        {"seccomp", "allow list of system calls, one architecture", SOURCE(DEFAULT)},
-        {"root file system", s->root_read_only ? "read-only" : "writes stay in the sandbox",
-         runtime && runtime->filesystem ? SOURCE(TEMPLATE) : SOURCE(DEFAULT)},
-        {"network", network_text(&s->network, arena),
-         runtime && runtime->network ? SOURCE(TEMPLATE) : SOURCE(DEFAULT)},
-        {"cgroups", groups, SOURCE(HOST)},
-        {"disk quota", quota_text(host), SOURCE(HOST)},
-        {"processes", "all of them end with the program", SOURCE(DEFAULT)},
-    };
-    memcpy(out, layers, sizeof layers);
-    return sizeof layers / sizeof layers[0];
-}
-
 static int add_layers(const struct oneshot *o, Ext__RunResult *r, struct arena *arena)
 {
-    struct layer layers[LAYERS_MAX];
-    size_t count = list_layers(o, layers, arena);
+    struct isolation_layer layers[ISOLATION_LAYERS_MAX];
+    size_t count = isolation_list(o->place, &o->sandbox, layers, arena);
+    layers[count++] =
+        (struct isolation_layer){"processes", "all of them end with the program", SOURCE(DEFAULT)};
     r->isolation = arena_calloc(arena, count, sizeof(Ext__RunResult__Layer *));
     for (size_t i = 0; r->isolation && i < count; i++) {
         Ext__RunResult__Layer *m = CODEC_NEW(arena, Ext__RunResult__Layer, ext__run_result__layer);

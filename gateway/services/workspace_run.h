@@ -25,6 +25,7 @@ struct workspace_table;
 struct workspace_run;
 struct workspace_task_runner;
 struct image_waiter;
+struct audit_layer;
 struct terminal;
 struct edge_listener;
 struct gateway;
@@ -60,6 +61,10 @@ struct workspace_run {
     bool is_ephemeral;
     bool is_build; /* the hidden workspace of a template's build */
     char build_id[8];
+
+    const struct audit_layer
+        *layers; /* what keeps its programs in, once the sandbox was asked for */
+    size_t layer_count;
 
     struct executor_uuid sandbox;
     struct executor_uuid storage;

@@ -18,6 +18,7 @@
 #include "gateway/services/limit_outcome.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/spec_validation.h"
+#include "gateway/services/workspace_record.h"
 #include "gateway/services/workspace_secret.h"
 #include "gateway/services/workspace_source.h"
 #include "gateway/services/workspace_spec.h"
@@ -521,13 +522,19 @@ int workspace_start_describe(struct workspace_run *run, struct executor_sandbox_
                : error_set(err, STATUS_INTERNAL, "Image id '%s' is no digest", run->image_id);
 }
 
+static int note_layers(struct workspace_run *run, const struct executor_sandbox_spec *spec,
+                       struct error *err)
+{
+    return workspace_note_layers(run, spec) ? no_room(err) : 0;
+}
+
 static void start_sandbox(struct workspace_run *run)
 {
     struct error err = {0};
     struct executor_sandbox_spec spec = {0};
     workspace_run_enter(run, WORKSPACE_STATE(STARTING_RUNTIME));
     struct executor_client *client = executor_link_client(run->gateway->executor, &err);
-    if (!client || workspace_start_describe(run, &spec, &err) ||
+    if (!client || workspace_start_describe(run, &spec, &err) || note_layers(run, &spec, &err) ||
         executor_sandbox_create(client, &spec, (struct executor_callback){on_sandbox, run}, &err)) {
         fail(run, WORKSPACE_FAILURE(RUN_CONTAINER), err.text);
         return;
@@ -578,6 +585,7 @@ void workspace_start_prepared(struct workspace_run *run, const struct workspace_
         return;
     }
     run->was_running = true;
+    workspace_record_running(run);
     workspace_run_touch(run);
     workspace_run_settle(run, true);
     bool stops_itself = run->spec->runtime && run->spec->runtime->auto_stop;

@@ -9,7 +9,7 @@
 #include "gateway/services/build_run.h"
 #include "gateway/services/image_builder.h"
 #include "gateway/services/terminal.h"
-#include "gateway/services/workspace_end.h"
+#include "gateway/services/workspace_record.h"
 #include "gateway/services/workspace_start.h"
 #include "gateway/services/workspace_task.h"
 #include "gateway/state/resource.h"
@@ -57,7 +57,7 @@ static void drop_storage(struct workspace_run *run)
 static void finish(struct workspace_run *run)
 {
     if (run->is_deleted) {
-        workspace_end_record(run);
+        workspace_record_end(run);
         drop_storage(run);
         workspace_run_finish(run);
     } else if (run->is_build) {
@@ -68,7 +68,7 @@ static void finish(struct workspace_run *run)
         if (store_stopped(run, &err)) {
             log_error("workspace %s: its end was not stored: %s", run->uid, err.text);
         }
-        workspace_end_record(run);
+        workspace_record_end(run);
         workspace_run_finish(run);
     }
 }

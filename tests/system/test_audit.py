@@ -142,9 +142,12 @@ def an_end_that_no_request_waits_for_has_a_line(platform):
         workspace = client.workspaces.run(template=fixture.BOX, timeout=60)
         workspace.stop()
         name = workspace.name
-        assert eventually(lambda: workspace_logs(platform, before)), platform.audit_lines()[before:]
-        (end,) = workspace_logs(platform, before)
-        assert end["event"] == "WORKSPACE_END" and end["stopReason"] == "API", end
+        assert eventually(lambda: len(workspace_logs(platform, before)) == 2), platform.audit_lines()[before:]
+        running, end = workspace_logs(platform, before)
+        layers = {layer["name"]: layer for layer in running["isolation"]}
+        assert running["event"] == "WORKSPACE_RUNNING" and len(running["image"]) == 64, running
+        assert layers["seccomp"]["setBy"] == "DEFAULT" and layers["network"]["detail"], layers
+        assert running["workspaceRef"] and end["event"] == "WORKSPACE_END" and end["stopReason"] == "API", end
         assert end["workspaceRef"]["name"] == name and end["userRef"]["name"] == "admin", end
         assert end["spaceRef"]["name"] == fixture.SPACE and "failure" not in end, end
         workspace.delete()
@@ -158,7 +161,7 @@ def an_end_that_no_request_waits_for_has_a_line(platform):
         before = len(platform.audit_lines())
         platform.cli("build", "nowhere." + fixture.SPACE)
         assert eventually(lambda: workspace_logs(platform, before), 30), platform.audit_lines()[before:]
-        end = workspace_logs(platform, before)[0]
+        end = workspace_logs(platform, before)[-1]
         assert end["event"] == "BUILD_END" and end["stopReason"] == "FAILED" and end["buildID"], end
     finally:
         for workspace in json.loads(platform.ok("get", "workspaces", "-o", "json"))["items"]:

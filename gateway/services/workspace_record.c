@@ -1,8 +1,10 @@
-#include "gateway/services/workspace_end.h"
+#include "gateway/services/workspace_record.h"
 
 #include "gateway/audit/audit_event.h"
 #include "gateway/audit/audit_log.h"
 #include "gateway/gateway.h"
+#include "gateway/services/isolation.h"
+#include "gateway/services/limits.h"
 
 enum { LINE_MAX_BYTES = 32768 };
 
@@ -22,6 +24,32 @@ static void record(const struct workspace_run *run, struct audit_workspace *fact
     buf_free(&line);
 }
 
+void workspace_record_running(const struct workspace_run *run)
+{
+    struct audit_workspace facts = {.event = "WORKSPACE_RUNNING",
+                                    .image = run->image_id,
+                                    .layers = run->layers,
+                                    .layer_count = run->layer_count};
+    record(run, &facts);
+}
+
+int workspace_note_layers(struct workspace_run *run, const struct executor_sandbox_spec *sandbox)
+{
+    struct isolation_layer layers[ISOLATION_LAYERS_MAX];
+    size_t count = isolation_list(run, sandbox, layers, &run->spec_arena);
+    struct audit_layer *noted = arena_calloc(&run->spec_arena, count, sizeof *noted);
+    for (size_t i = 0; noted && i < count; i++) {
+        noted[i] = (struct audit_layer){layers[i].name, layers[i].detail,
+                                        limit_source_name(layers[i].set_by)};
+        if (!layers[i].detail) {
+            return -STATUS_RESOURCE_EXHAUSTED;
+        }
+    }
+    run->layers = noted;
+    run->layer_count = noted ? count : 0;
+    return noted ? 0 : -STATUS_RESOURCE_EXHAUSTED;
+}
+
 static const char *reason_of(const struct workspace_run *run)
 {
     workspace_stopping_reason reason = run->workspace->status->stopping_reason;
@@ -34,14 +62,14 @@ static const char *reason_of(const struct workspace_run *run)
                                                    : NULL;
 }
 
-void workspace_end_record(const struct workspace_run *run)
+void workspace_record_end(const struct workspace_run *run)
 {
     struct audit_workspace facts = {.event = "WORKSPACE_END", .reason = reason_of(run)};
     facts.failure = run->workspace->status->failure;
     record(run, &facts);
 }
 
-void workspace_end_record_build(const struct workspace_run *run,
+void workspace_record_build_end(const struct workspace_run *run,
                                 const Cordium__Workspace__Status__Failure *failure)
 {
     struct audit_workspace facts = {.event = "BUILD_END",
