@@ -3,9 +3,9 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
-#include "api/ext.pb-c.h"
 #include "executor/proc/log.h"
 #include "gateway/audit/audit_log.h"
 #include "gateway/audit/audit_record.h"
@@ -156,11 +156,11 @@ static enum step await_message(struct request *r, struct error *err)
     return STEP_WAIT;
 }
 
-/* Newer clients may say more than we know, but a Run is written by hand: a limit whose name is
- * mistyped must not be no limit. */
+/* Newer clients of Cordium may say more than we know. What is our own is written by hand: a limit or
+ * a filter whose name is mistyped must not be none. */
 static unsigned json_flags_of(const ProtobufCMessageDescriptor *type)
 {
-    return type == &ext__run_request__descriptor ? CODEC_STRICT : CODEC_LENIENT;
+    return strcmp(type->package_name, "cordium.ext.v1") == 0 ? CODEC_STRICT : CODEC_LENIENT;
 }
 
 static int decode_bytes(struct request *r, struct str bytes, struct arena *arena,

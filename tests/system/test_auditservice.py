@@ -400,6 +400,7 @@ def mistakes_are_named(platform):
         ("List", {"filter": {"user": ["u"] * 101}}, "101 values, at most 100"),
         ("List", {"filter": {"except": [{"except": [{}]}]}}, "an exception has none"),
         ("List", {"before": 5, "after": 5}, "before: 5"),
+        ("List", {"filter": {"users": ["u"]}}, "did you mean 'user'"),
         ("Stats", {"filter": {"text": "abc"}}, "use List"),
         ("Stats", {"top": 1001}, "at most 1000 rows"),
     ]:
