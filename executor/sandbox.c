@@ -26,6 +26,7 @@ enum {
     START_TIMEOUT_S = 20,
     TMPFS_BYTES_MIN = 1 << 20,
     REPORTS_PER_ROUND = 64,
+    CONTROL_SEND_BYTES = 4 << 20, /* orders to init that wait: 512 starts of 8 KiB */
 };
 
 static unsigned table_slot(const struct executor_uuid *id)
@@ -531,6 +532,7 @@ void sandbox_create(struct executor *ex, const struct sandbox_spec *spec, struct
     s->times_ns[TIME_ASKED] = now;
     s->control =
         (struct source){.fd = is_held ? holder.control : pair[0], .handle = control_handle};
+    (void)channel_widen(s->control.fd, CONTROL_SEND_BYTES); /* else fewer starts may wait */
     int r = executor_watch(ex, &s->control, EPOLLIN) < 0
                 ? error_set(&err, STATUS_RESOURCE_EXHAUSTED, "no memory to watch a sandbox")
                 : make_parts(s, spec, theirs, &err);

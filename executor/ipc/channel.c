@@ -110,6 +110,11 @@ int channel_peer(int fd, uid_t *ret_uid, pid_t *ret_pid)
     return 0;
 }
 
+int channel_widen(int fd, int bytes)
+{
+    return setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) == 0 ? 0 : -errno;
+}
+
 int channel_pair(int ret[2], bool nonblocking)
 {
     int type = SOCK_SEQPACKET | SOCK_CLOEXEC | (nonblocking ? SOCK_NONBLOCK : 0);

@@ -31,6 +31,10 @@ ssize_t channel_recv(int fd, void *data, size_t size, struct channel_fds *ret_fd
 /* The peer's ids at connect time. 0 or -errno. */
 int channel_peer(int fd, uid_t *ret_uid, pid_t *ret_pid);
 
+/* Lets so many bytes (as the kernel counts them) wait in what fd sends, whatever net.core.wmem_max
+ * says: needs CAP_NET_ADMIN. 0 or -errno; on failure it is as before. */
+int channel_widen(int fd, int bytes);
+
 /* A connected SOCK_SEQPACKET pair, CLOEXEC, non-blocking as told. 0 or -errno. */
 int channel_pair(int ret[2], bool nonblocking);
 
