@@ -199,9 +199,10 @@ def filters_give_what_a_reading_of_the_whole_log_gives(platform):
     ]
     for filter, matches in checks:
         expected = [l["sequence"] for l in lines if matches(l)]
-        got = [int(r["sequence"]) for r in listed(platform, filter, before=upto + 1, order="OLDEST_FIRST", withoutLines=True)
-               if not audit_files.is_own(r)]
-        assert got == expected[:1000], (filter, got[:5], expected[:5], len(got), len(expected))
+        page = listed(platform, filter, before=upto + 1, order="OLDEST_FIRST", withoutLines=True)
+        got = [int(r["sequence"]) for r in page if not audit_files.is_own(r)]
+        assert got == expected[:len(got)], (filter, got[:5], expected[:5], len(got), len(expected))
+        assert len(page) == 1000 or len(got) == len(expected), (filter, len(page), len(got), len(expected))
 
 
 @test
