@@ -5,7 +5,6 @@
 
 #include "gateway/gateway.h"
 #include "gateway/rpc/codec.h"
-#include "gateway/services/change_outcome.h"
 #include "gateway/services/spec_check.h"
 #include "gateway/state/resource.h"
 
@@ -149,13 +148,6 @@ int resource_reread(struct request *r, enum store_kind kind, const ProtobufCMess
     return status;
 }
 
-/* Whether policies are attached to such a resource, or it tells who a user is. */
-static bool decides(enum store_kind kind)
-{
-    return kind == STORE_USER || kind == STORE_GROUP || kind == STORE_CREDENTIAL ||
-           kind == STORE_SESSION;
-}
-
 int resource_write(struct request *r, enum store_kind kind, const ProtobufCMessage *stored,
                    ProtobufCMessage *next, const struct store_index *index,
                    const ProtobufCMessage **ret, struct error *err)
@@ -171,9 +163,6 @@ int resource_write(struct request *r, enum store_kind kind, const ProtobufCMessa
     }
     if (!status) {
         *ret = next;
-        if (decides(kind)) {
-            change_outcome_set_resource(r, stored, next);
-        }
     }
     return status;
 }

@@ -121,6 +121,7 @@ void user_update_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, result);
     request_reply(r, result);
 }
 
@@ -277,6 +278,7 @@ void group_update_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, result);
     request_reply(r, result);
 }
 
