@@ -43,16 +43,7 @@ int local_file_read(const char *path, struct arena *arena, struct str *ret, stru
 
 bool local_file_write_all(int fd, struct str s)
 {
-    while (s.len > 0) {
-        ssize_t n = write(fd, s.ptr, s.len);
-        if (n == -1 && errno != EINTR) {
-            return false;
-        }
-        if (n > 0) {
-            s = str_make(s.ptr + n, s.len - (size_t)n);
-        }
-    }
-    return true;
+    return fd_write_all(fd, s.ptr, s.len) == 0;
 }
 
 int local_file_begin(const char *path, struct arena *arena, struct local_file *ret,
