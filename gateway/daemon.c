@@ -13,7 +13,6 @@
 #include "gateway/audit/audit_event.h"
 #include "gateway/audit/audit_log.h"
 #include "gateway/audit/audit_state.h"
-#include "gateway/audit/hex.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/edge/server.h"
 #include "gateway/executor_link.h"
@@ -159,11 +158,9 @@ static int open_state(struct daemon *d, struct error *err)
 static void record_executor_up(const struct gateway *g)
 {
     const struct executor_host_report *host = executor_link_host(g->executor);
-    uint8_t digest[TOKEN_DIGEST_BYTES];
-    char sha256[2 * TOKEN_DIGEST_BYTES + 1];
+    char sha256[TOKEN_DIGEST_HEX_SIZE];
     char detail[128];
-    token_sha256(host->config_text, digest);
-    hex_encode(digest, sizeof digest, sha256);
+    token_sha256_hex(host->config_text, sha256);
     (void)snprintf(detail, sizeof detail, "cgroup %s, %u sandboxes at most, network %s",
                    host->cgroup_mode == EXECUTOR_CGROUP_V2 ? "v2" : "v1", host->sandboxes_max,
                    host->has_network ? "on" : "off");

@@ -12,7 +12,6 @@
 #include "executor/proc/confine.h"
 #include "executor/proc/fd.h"
 #include "gateway/audit/audit_state.h"
-#include "gateway/audit/hex.h"
 #include "gateway/audit_command.h"
 #include "gateway/daemon.h"
 #include "gateway/edge/certificate.h"
@@ -156,14 +155,12 @@ static int run_serve(const struct gateway_config *c, const char *config_sha256, 
 static int hash_file(const char *path, char ret[65], struct arena *arena, struct error *err)
 {
     enum { FILE_BYTES = 1024 * 1024 };
-    uint8_t hash[TOKEN_DIGEST_BYTES];
     char *text = arena_alloc(arena, FILE_BYTES);
     ssize_t n = text ? fd_read_file(AT_FDCWD, path, text, FILE_BYTES) : -ENOMEM;
     if (n < 0) {
         return error_set_errno(err, STATUS_NOT_FOUND, (int)-n, "cannot read '%s'", path);
     }
-    token_sha256(str_make(text, (size_t)n), hash);
-    hex_encode(hash, sizeof hash, ret);
+    token_sha256_hex(str_make(text, (size_t)n), ret);
     return 0;
 }
 

@@ -6,6 +6,8 @@
 #include <openssl/rand.h>
 #include <string.h>
 
+#include "gateway/audit/hex.h"
+
 static struct str prefix_of(enum token_kind kind)
 {
     switch (kind) {
@@ -100,6 +102,13 @@ void token_sha256(struct str bytes, uint8_t ret_digest[TOKEN_DIGEST_BYTES])
         /* Only a lack of memory leads here; a digest that matches nothing fails closed. */
         memset(ret_digest, 0, TOKEN_DIGEST_BYTES);
     }
+}
+
+void token_sha256_hex(struct str bytes, char ret[TOKEN_DIGEST_HEX_SIZE])
+{
+    uint8_t digest[TOKEN_DIGEST_BYTES];
+    token_sha256(bytes, digest);
+    hex_encode(digest, sizeof digest, ret);
 }
 
 int token_random_label(size_t len, char *ret, struct error *err)

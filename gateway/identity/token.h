@@ -47,8 +47,10 @@ bool token_digest(enum token_kind kind, struct str text, uint8_t ret_digest[TOKE
 /* In a time that does not depend on where the digests differ. */
 bool token_digest_equal(const uint8_t a[TOKEN_DIGEST_BYTES], const uint8_t b[TOKEN_DIGEST_BYTES]);
 
-/* SHA-256 of any bytes. */
+/* SHA-256 of any bytes; in lower-case hex with a NUL. */
+enum { TOKEN_DIGEST_HEX_SIZE = 2 * TOKEN_DIGEST_BYTES + 1 };
 void token_sha256(struct str bytes, uint8_t ret_digest[TOKEN_DIGEST_BYTES]);
+void token_sha256_hex(struct str bytes, char ret[TOKEN_DIGEST_HEX_SIZE]);
 
 /* `len` characters, the first a letter a-z, then a-z and 0-9, each equally likely; len is at
  * most TOKEN_RANDOM_ID_MAX and ret has room for it and a NUL. For names and ids that need not be

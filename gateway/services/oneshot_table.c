@@ -6,7 +6,6 @@
 #include <uv.h>
 
 #include "executor/proc/log.h"
-#include "gateway/audit/hex.h"
 #include "gateway/config.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/token.h"
@@ -238,13 +237,11 @@ void oneshot_table_free(struct oneshot_table *table)
 
 void oneshot_key_name(const char *owner_uid, const char *key, char ret[80])
 {
-    uint8_t digest[32];
-    char hex[65];
+    char hex[TOKEN_DIGEST_HEX_SIZE];
     char text[512];
     int n = snprintf(text, sizeof text, "%s\n%s", owner_uid, key);
-    token_sha256(str_make(text, n > 0 && (size_t)n < sizeof text ? (size_t)n : sizeof text - 1),
-                 digest);
-    hex_encode(digest, sizeof digest, hex);
+    token_sha256_hex(str_make(text, n > 0 && (size_t)n < sizeof text ? (size_t)n : sizeof text - 1),
+                     hex);
     (void)snprintf(ret, 80, "key-%s", hex);
 }
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "api/ext.pb-c.h"
-#include "gateway/audit/hex.h"
 #include "gateway/authorize/authorize.h"
 #include "gateway/config.h"
 #include "gateway/executor_link.h"
@@ -324,7 +323,6 @@ static int hash_request(const Ext__RunRequest *request, struct arena *arena, cha
 {
     Ext__RunRequest copy = *request;
     struct buf wire;
-    uint8_t digest[32];
     copy.cancel_on_disconnect = false; /* how one waits is not what one wants */
     copy.env = arena_calloc(arena, copy.n_env + 1, sizeof(Ext__RunRequest__EnvEntry *));
     if (!copy.env) {
@@ -337,8 +335,7 @@ static int hash_request(const Ext__RunRequest *request, struct arena *arena, cha
     buf_init(&wire, REQUEST_WIRE_MAX_BYTES);
     int rc = codec_encode_wire(&copy.base, &wire, err);
     if (!rc) {
-        token_sha256(buf_str(&wire), digest);
-        hex_encode(digest, sizeof digest, ret);
+        token_sha256_hex(buf_str(&wire), ret);
     }
     buf_free(&wire);
     return rc;

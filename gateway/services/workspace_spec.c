@@ -1,5 +1,6 @@
 #include "gateway/services/workspace_spec.h"
 
+#include <assert.h>
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,14 +226,9 @@ int workspace_image_key(const Cordium__Workspace__Spec__Image *image,
     buf_init(&bytes, 1024 * 1024);
     int rc = codec_encode_wire(&image->base, &bytes, err);
     if (!rc) {
-        static const char HEX[] = "0123456789abcdef";
-        uint8_t digest[TOKEN_DIGEST_BYTES];
-        token_sha256(buf_str(&bytes), digest);
-        for (size_t i = 0; i < sizeof digest; i++) {
-            ret[2 * i] = HEX[digest[i] >> 4];
-            ret[2 * i + 1] = HEX[digest[i] & 15];
-        }
-        ret[WORKSPACE_IMAGE_KEY_SIZE - 1] = '\0';
+        static_assert((int)WORKSPACE_IMAGE_KEY_SIZE == (int)TOKEN_DIGEST_HEX_SIZE,
+                      "one is the other");
+        token_sha256_hex(buf_str(&bytes), ret);
     }
     buf_free(&bytes);
     return rc;

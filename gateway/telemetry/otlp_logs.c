@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "gateway/audit/hex.h"
 #include "gateway/identity/token.h"
 #include "gateway/rpc/codec_scalar.h"
 #include "gateway/telemetry/audit_facts.h"
@@ -183,10 +182,8 @@ static void put_severity(struct proto_out *p, const struct audit_facts *f)
 
 static void put_sha256(struct proto_out *p, struct str line)
 {
-    uint8_t digest[TOKEN_DIGEST_BYTES];
-    char hex[2 * TOKEN_DIGEST_BYTES + 1];
-    token_sha256(line, digest);
-    hex_encode(digest, sizeof digest, hex);
+    char hex[TOKEN_DIGEST_HEX_SIZE];
+    token_sha256_hex(line, hex);
     put_text(p, "cordium.audit.sha256", str_from(hex));
 }
 
