@@ -149,6 +149,7 @@ struct sandbox {
     uint64_t cpu_looked_ns;
     uint64_t cpu_used_us;
     uint64_t cpu_rate;
+    int64_t cpu_credit_us;
     struct storage *storage;
     struct network_link *link;
     struct run *runs;
@@ -198,6 +199,9 @@ struct executor {
     struct source *to_free;
     /* cpu_share.c */
     uint64_t cpu_next_look_ns;
+    uint64_t cpu_looked_ns;
+    uint64_t cpu_idle_us;
+    uint64_t cpu_credit_rate;
     unsigned cpu_looks;
     unsigned computing_count;
     bool pools_are_full;

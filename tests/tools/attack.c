@@ -3,18 +3,22 @@
  *
  *   attack subvolume FOLDER     a btrfs subvolume, which would have no disk limit
  *   attack lease FILE           a write lease on a file of the image
+ *   attack slice NANOSECONDS    another slice of CPU time than it has, by another policy too
  *   attack inotify COUNT        as many instances; holds them until its input ends
  *   attack forks COUNT          as many children, which stay when it exits
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/btrfs.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void print_outcome(long result)
@@ -34,6 +38,26 @@ static void try_lease(const char *file)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC);
     print_outcome(fd < 0 ? -1 : fcntl(fd, F_SETLEASE, F_WRLCK));
+}
+
+static void try_slice(unsigned long long slice_ns)
+{
+    struct { /* sched_attr */
+        uint32_t size;
+        uint32_t policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime;
+        uint64_t deadline;
+        uint64_t period;
+    } attr = {0};
+    (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+    (void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+    long r = syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0);
+    printf("%llu ", r == 0 ? (unsigned long long)attr.runtime : 0);
+    attr.runtime = slice_ns;
+    print_outcome(syscall(SYS_sched_setattr, 0, &attr, 0));
 }
 
 static void try_inotify(long count)
@@ -74,6 +98,8 @@ int main(int argc, char **argv)
         try_subvolume(argv[2]);
     } else if (strcmp(what, "lease") == 0) {
         try_lease(argv[2]);
+    } else if (strcmp(what, "slice") == 0) {
+        try_slice(strtoull(argv[2], NULL, 10));
     } else if (strcmp(what, "inotify") == 0) {
         try_inotify(strtol(argv[2], NULL, 10));
     } else if (strcmp(what, "forks") == 0) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,23 @@ START_TEST(no_lease_holds_up_the_neighbours_of_an_image)
     struct executor_sandbox_spec spec = world_default_spec(world);
     world_create(world, &spec);
     check_outcome(&spec, "attack lease /bin/lonely", 0, "EPERM\n");
+    world_destroy(world, &spec);
+}
+END_TEST
+
+/* Before Linux 6.12 a slice is nothing that a process has. */
+START_TEST(no_short_slice_makes_the_neighbours_wait)
+{
+    SKIP_WITHOUT_WORLD();
+    struct executor_sandbox_spec spec = world_default_spec(world);
+    struct utsname host;
+    unsigned major = 0;
+    unsigned minor = 0;
+    ck_assert(uname(&host) == 0 && sscanf(host.release, "%u.%u", &major, &minor) == 2);
+    const char *want = major > 6 || (major == 6 && minor >= 12) ? "5000000 EPERM\n" : "0 EPERM\n";
+    world_create(world, &spec);
+    check_outcome(&spec, "attack slice 100000", 1000, want);
+    check_outcome(&spec, "attack slice 100000", 0, want);
     world_destroy(world, &spec);
 }
 END_TEST
@@ -364,6 +382,7 @@ Suite *suite_attacks(void)
     tcase_set_timeout(t, 120);
     tcase_add_unchecked_fixture(t, world_set_up, world_tear_down);
     tcase_add_test(t, no_subvolume_escapes_the_disk_limit);
+    tcase_add_test(t, no_short_slice_makes_the_neighbours_wait);
     tcase_add_test(t, no_lease_holds_up_the_neighbours_of_an_image);
     tcase_add_test(t, runs_have_no_capability_to_gain_and_die_before_pid_1);
     tcase_add_test(t, inotify_instances_are_not_taken_from_the_neighbours);
