@@ -59,10 +59,10 @@ pids=()
 for suite in "${kernels[@]}"; do
     rm -f "$dir/$suite"/{console,results}.log
     case $suite,${#kernels[@]} in
-    trixie,2) boot trixie ext4:$sandboxes:network:executor_usage,btrfs:executor_usage:executor_self-test & ;;
-    trixie,1) boot trixie ext4:$sandboxes,xfs,btrfs:network & ;;
-    bookworm,2) boot bookworm xfs:$sandboxes:executor_usage,ext4:network:executor_doctor:executor_self-test & ;;
-    *) boot "$suite" ext4:network,xfs:$sandboxes & ;;
+    trixie,2) boot trixie ext4:$sandboxes:network:network_denials:executor_usage,btrfs:executor_usage:executor_self-test & ;;
+    trixie,1) boot trixie ext4:$sandboxes,xfs,btrfs:network:network_denials & ;;
+    bookworm,2) boot bookworm xfs:$sandboxes:executor_usage,ext4:network:network_denials:executor_doctor:executor_self-test & ;;
+    *) boot "$suite" ext4:network:network_denials,xfs:$sandboxes & ;;
     esac
     pids+=($!)
 done
