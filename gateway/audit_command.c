@@ -98,20 +98,14 @@ static void print_text(const struct verify_report *r)
     }
 }
 
-static void put_number(struct json_out *j, const char *key, uint64_t value)
-{
-    json_key(j, key);
-    json_uint(j, value);
-}
-
 static void put_fault(struct json_out *j, const struct verify_report *r)
 {
     json_key(j, "fault");
     json_begin_object(j);
     json_member_string(j, "type", verify_fault_name(r->fault));
     json_member_string(j, "file", r->file);
-    put_number(j, "line", r->line);
-    put_number(j, "sequence", r->sequence);
+    json_member_uint(j, "line", r->line);
+    json_member_uint(j, "sequence", r->sequence);
     json_member_string(j, "text", r->text);
     json_end_object(j);
 }
@@ -127,23 +121,23 @@ static void print_json(const struct verify_report *r)
     if (r->fault != VERIFY_INTACT) {
         put_fault(&j, r);
     }
-    put_number(&j, "files", r->files);
-    put_number(&j, "lines", r->lines);
-    put_number(&j, "bytes", r->bytes);
-    put_number(&j, "firstSequence", r->first.sequence + 1);
-    put_number(&j, "lastSequence", r->last.sequence);
-    put_number(&j, "checkpoints", r->checkpoints);
+    json_member_uint(&j, "files", r->files);
+    json_member_uint(&j, "lines", r->lines);
+    json_member_uint(&j, "bytes", r->bytes);
+    json_member_uint(&j, "firstSequence", r->first.sequence + 1);
+    json_member_uint(&j, "lastSequence", r->last.sequence);
+    json_member_uint(&j, "checkpoints", r->checkpoints);
     if (r->checkpoints > 0) {
         chain_format(&r->last_checkpoint, last);
         json_member_string(&j, "anchor", last);
     }
-    put_number(&j, "unsignedLines", r->unsigned_lines);
-    put_number(&j, "deletedLines", r->deleted_lines);
-    put_number(&j, "erasedLines", r->erased_lines);
-    put_number(&j, "gaps", r->gaps);
-    put_number(&j, "tornLines", r->torn_lines);
-    put_number(&j, "acceptedLosses", r->losses);
-    put_number(&j, "unendedBytes", r->unended_bytes);
+    json_member_uint(&j, "unsignedLines", r->unsigned_lines);
+    json_member_uint(&j, "deletedLines", r->deleted_lines);
+    json_member_uint(&j, "erasedLines", r->erased_lines);
+    json_member_uint(&j, "gaps", r->gaps);
+    json_member_uint(&j, "tornLines", r->torn_lines);
+    json_member_uint(&j, "acceptedLosses", r->losses);
+    json_member_uint(&j, "unendedBytes", r->unended_bytes);
     json_end_object(&j);
     printf("%.*s\n", (int)out.len, (const char *)out.ptr);
     buf_free(&out);

@@ -110,9 +110,9 @@ void image_result_write(struct buf *out, const struct image_result *r)
     write_text(&j, "imageUser", r->config, "User");
     write_names(&j, "exposedPorts", r->config, "ExposedPorts");
     json_member_string(&j, "digest", r->digest);
-    json_member_int(&j, "sizeBytes", (int64_t)r->size_bytes);
-    json_member_int(&j, "fileCount", (int64_t)r->file_count);
-    json_member_int(&j, "buildMs", (int64_t)r->build_ms);
+    json_member_uint(&j, "sizeBytes", r->size_bytes);
+    json_member_uint(&j, "fileCount", r->file_count);
+    json_member_uint(&j, "buildMs", r->build_ms);
     json_end_object(&j);
     buf_add_cstr(out, "\n");
 }

@@ -143,8 +143,7 @@ static void put_destination(struct json_out *j, const struct executor_denial *de
     json_member_int(j, "port", denial->port);
     json_member_string(j, "protocol", denial_protocol(denial));
     json_member_string(j, "reason", denial_reason(denial));
-    json_key(j, "packets");
-    json_uint(j, denial->packets);
+    json_member_uint(j, "packets", denial->packets);
     json_end_object(j);
 }
 
@@ -176,8 +175,7 @@ void audit_record_network(const struct audit_network *facts, int64_t wall_ns, st
         put_destination(&j, &denied->entries[i]);
     }
     json_end_array(&j);
-    json_key(&j, "others");
-    json_uint(&j, denied->others);
+    json_member_uint(&j, "others", denied->others);
     audit_end_entry(&j);
 }
 

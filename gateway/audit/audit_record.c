@@ -128,8 +128,7 @@ static void put_run_limits(struct json_out *j, const struct run_request *run)
     for (size_t i = 0; i < run->limit_count; i++) {
         json_key(j, run->limits[i].name);
         json_begin_object(j);
-        json_key(j, "value");
-        json_uint(j, run->limits[i].value);
+        json_member_uint(j, "value", run->limits[i].value);
         json_member_string(j, "setBy", run->limits[i].set_by);
         json_end_object(j);
     }
@@ -143,7 +142,7 @@ static void put_command(struct json_out *j, const struct request *r, bool is_dec
     char hex[2 * sizeof run->command_sha256 + 1];
     hex_encode(run->command_sha256, sizeof run->command_sha256, hex);
     json_member_string(j, "commandSHA256", hex);
-    json_member_int(j, "commandBytes", (int64_t)run->command.len);
+    json_member_uint(j, "commandBytes", run->command.len);
     if (is_decision && r->gateway->config && r->gateway->config->audit_command_text) {
         audit_put_long_text(j, "command", run->command, COMMAND_MAX_BYTES);
     }
@@ -169,7 +168,7 @@ static void put_run(struct json_out *j, const struct request *r, bool is_decisio
     }
     json_end_array(j);
     if (run->env_name_count > ENV_NAMES_MAX) {
-        json_member_int(j, "envNameCount", (int64_t)run->env_name_count);
+        json_member_uint(j, "envNameCount", run->env_name_count);
     }
     put_run_limits(j, run);
     json_end_object(j);
@@ -268,8 +267,7 @@ void audit_record_decision(const struct request *r, const struct error *refusal,
     begin_entry(&j, r, 0);
     json_member_string(&j, "event", "DECISION");
     if (d->set_version > 0) {
-        json_key(&j, "policySetVersion");
-        json_uint(&j, d->set_version);
+        json_member_uint(&j, "policySetVersion", d->set_version);
     }
     audit_put_text(&j, "attachedTo", str_from(d->attached_to));
     audit_put_text(&j, "detail", str_from(d->detail));
@@ -305,10 +303,8 @@ void audit_record_end(const struct request *r, enum call_end end, struct buf *ou
     json_member_string(&j, "code", status_name(code));
     json_key(&j, "durationMilliseconds");
     json_double(&j, (double)(duration_ns / 1000) / 1000);
-    json_key(&j, "bytesIn");
-    json_uint(&j, r->bytes_in);
-    json_key(&j, "bytesOut");
-    json_uint(&j, r->bytes_out);
+    json_member_uint(&j, "bytesIn", r->bytes_in);
+    json_member_uint(&j, "bytesOut", r->bytes_out);
     bool has_outcome = r->outcome_facts.len >= 2 && r->outcome_facts.ptr[0] == '{' &&
                        !memchr(r->outcome_facts.ptr, '\n', r->outcome_facts.len);
     if (has_outcome) {

@@ -13,8 +13,8 @@ void gap_write(const struct gap *gap, int64_t wall_ns, struct buf *out)
     json_begin_object(&j);
     if (gap->reason == GAP_TORN) {
         json_member_string(&j, "reason", "TORN");
-        record_text_number(&j, "lines", gap->lines);
-        record_text_number(&j, "bytes", gap->bytes);
+        json_member_uint(&j, "lines", gap->lines);
+        json_member_uint(&j, "bytes", gap->bytes);
         record_text_hash(&j, "sha256", gap->sha256);
         json_member_string(
             &j, "detail",
@@ -22,7 +22,7 @@ void gap_write(const struct gap *gap, int64_t wall_ns, struct buf *out)
             "nobody was told that they had been recorded");
     } else {
         json_member_string(&j, "reason", "TAIL_MISSING");
-        record_text_number(&j, "expectedSequence", gap->expected_sequence);
+        json_member_uint(&j, "expectedSequence", gap->expected_sequence);
         record_text_hash(&j, "expectedHash", gap->expected_hash);
         json_member_string(&j, "detail",
                            "lines that had been recorded were missing or changed when the log was "

@@ -26,12 +26,6 @@ void record_text_hash(struct json_out *j, const char *key, const uint8_t hash[HA
     json_member_string(j, key, hex);
 }
 
-void record_text_number(struct json_out *j, const char *key, uint64_t value)
-{
-    json_key(j, key);
-    json_uint(j, value);
-}
-
 bool record_text_read_number(const struct tree_node *map, const char *key, uint64_t *ret)
 {
     const struct tree_node *n = tree_member(map, key);

@@ -16,7 +16,6 @@ enum { RECORD_TEXT_ARENA_MAX_BYTES = 64 << 20 };
 /* Begins the object: apiVersion, kind, metadata.createdAt. */
 void record_text_begin(struct json_out *j, const char *kind, int64_t wall_ns);
 void record_text_hash(struct json_out *j, const char *key, const uint8_t hash[HASH_BYTES]);
-void record_text_number(struct json_out *j, const char *key, uint64_t value);
 
 /* Members of an object; false when it is not there or of another form. */
 bool record_text_read_number(const struct tree_node *map, const char *key, uint64_t *ret);

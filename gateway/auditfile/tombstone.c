@@ -21,11 +21,11 @@ void tombstone_write_file(const struct tombstone_file *t, int64_t wall_ns, struc
     struct json_out j = begin("RETENTION", wall_ns, out);
     json_member_string(&j, "setting", t->setting);
     json_member_string(&j, "file", t->name);
-    record_text_number(&j, "firstSequence", t->first_sequence);
-    record_text_number(&j, "lastSequence", t->last_sequence);
+    json_member_uint(&j, "firstSequence", t->first_sequence);
+    json_member_uint(&j, "lastSequence", t->last_sequence);
     record_text_hash(&j, "firstPrev", t->first_prev);
     record_text_hash(&j, "lastHash", t->last_hash);
-    record_text_number(&j, "lines", t->lines);
+    json_member_uint(&j, "lines", t->lines);
     record_text_hash(&j, "fileSHA256", t->file_sha256);
     json_end_object(&j);
     json_end_object(&j);
@@ -40,7 +40,7 @@ void tombstone_write_erasure(const struct tombstone_erasure *t, int64_t wall_ns,
     json_begin_array(&j);
     for (size_t i = 0; i < t->count; i++) {
         json_begin_object(&j);
-        record_text_number(&j, "sequence", t->lines[i].sequence);
+        json_member_uint(&j, "sequence", t->lines[i].sequence);
         record_text_hash(&j, "sha256", t->lines[i].hash);
         json_end_object(&j);
     }

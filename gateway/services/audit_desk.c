@@ -123,8 +123,7 @@ static void note(struct audit_task *task)
         audit_put_long_text(&j, "question", buf_str(&question), NOTE_MAX_BYTES / 4);
     }
     buf_free(&question);
-    json_key(&j, "records");
-    json_uint(&j, task->records);
+    json_member_uint(&j, "records", task->records);
     json_end_object(&j);
     if (!text.failed) {
         request_set_outcome(task->request, buf_str(&text));

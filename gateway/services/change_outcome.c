@@ -16,8 +16,7 @@ void change_outcome_set(struct request *r, struct str diff)
     buf_init(&out, OUTCOME_MAX_BYTES);
     struct json_out j = json_out_to(&out);
     json_begin_object(&j);
-    json_key(&j, "policySetVersion");
-    json_uint(&j, policy_store_version(r->gateway->policies));
+    json_member_uint(&j, "policySetVersion", policy_store_version(r->gateway->policies));
     if (diff.len > 0) {
         audit_put_long_text(&j, "diff", diff, CHANGE_DIFF_MAX_BYTES);
         json_member_bool(&j, "diffIsCut", diff.len > CHANGE_DIFF_MAX_BYTES);

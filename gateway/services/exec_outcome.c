@@ -136,22 +136,16 @@ const char *exec_outcome_name(const struct exec_outcome *outcome)
 static void write_known(const struct executor_run_exit *e, struct json_out *j)
 {
     if (e->has_memory_peak) {
-        json_key(j, "memoryPeakBytes");
-        json_uint(j, e->memory_peak_bytes);
+        json_member_uint(j, "memoryPeakBytes", e->memory_peak_bytes);
     }
     if (e->has_pids_peak) {
-        json_key(j, "pidsPeak");
-        json_uint(j, e->pids_peak);
+        json_member_uint(j, "pidsPeak", e->pids_peak);
     }
     if (e->has_io) {
-        json_key(j, "ioReadBytes");
-        json_uint(j, e->io_read_bytes);
-        json_key(j, "ioWriteBytes");
-        json_uint(j, e->io_write_bytes);
-        json_key(j, "ioReads");
-        json_uint(j, e->io_reads);
-        json_key(j, "ioWrites");
-        json_uint(j, e->io_writes);
+        json_member_uint(j, "ioReadBytes", e->io_read_bytes);
+        json_member_uint(j, "ioWriteBytes", e->io_write_bytes);
+        json_member_uint(j, "ioReads", e->io_reads);
+        json_member_uint(j, "ioWrites", e->io_writes);
     }
 }
 
@@ -171,12 +165,9 @@ void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out
         json_member_int(&j, "pidsDenied", e->pids_denied);
         json_key(&j, "usage");
         json_begin_object(&j);
-        json_key(&j, "cpuUserUs");
-        json_uint(&j, e->cpu_user_us);
-        json_key(&j, "cpuSystemUs");
-        json_uint(&j, e->cpu_system_us);
-        json_key(&j, "wallUs");
-        json_uint(&j, e->wall_ns / 1000);
+        json_member_uint(&j, "cpuUserUs", e->cpu_user_us);
+        json_member_uint(&j, "cpuSystemUs", e->cpu_system_us);
+        json_member_uint(&j, "wallUs", e->wall_ns / 1000);
         write_known(e, &j);
         json_end_object(&j);
     }

@@ -308,7 +308,7 @@ static void write_limits(struct json_out *j, const Ext__RunResult *result)
     json_key(j, "limits");
     json_begin_object(j);
     for (size_t i = 0; i < result->n_limits; i++) {
-        json_member_int(j, result->limits[i]->name, (int64_t)result->limits[i]->value);
+        json_member_uint(j, result->limits[i]->name, result->limits[i]->value);
     }
     json_end_object(j);
     if (result->n_isolation > 0) {
@@ -325,21 +325,21 @@ static void write_usage(const Ext__RunUsage *u, struct json_out *j)
 {
     json_key(j, "usage");
     json_begin_object(j);
-    json_member_int(j, "cpuUserUs", (int64_t)u->cpu_user_us);
-    json_member_int(j, "cpuSystemUs", (int64_t)u->cpu_system_us);
-    json_member_int(j, "wallMs", (int64_t)u->wall_ms);
-    json_member_int(j, "diskBytes", (int64_t)u->disk_bytes);
+    json_member_uint(j, "cpuUserUs", u->cpu_user_us);
+    json_member_uint(j, "cpuSystemUs", u->cpu_system_us);
+    json_member_uint(j, "wallMs", u->wall_ms);
+    json_member_uint(j, "diskBytes", u->disk_bytes);
     if (u->has_memory_peak_bytes_case) {
-        json_member_int(j, "memoryPeakBytes", (int64_t)u->memory_peak_bytes);
+        json_member_uint(j, "memoryPeakBytes", u->memory_peak_bytes);
     }
     if (u->has_pids_peak_case) {
-        json_member_int(j, "pidsPeak", (int64_t)u->pids_peak);
+        json_member_uint(j, "pidsPeak", u->pids_peak);
     }
     if (u->has_io_read_bytes_case) {
-        json_member_int(j, "ioReadBytes", (int64_t)u->io_read_bytes);
-        json_member_int(j, "ioWriteBytes", (int64_t)u->io_write_bytes);
-        json_member_int(j, "ioReads", (int64_t)u->io_reads);
-        json_member_int(j, "ioWrites", (int64_t)u->io_writes);
+        json_member_uint(j, "ioReadBytes", u->io_read_bytes);
+        json_member_uint(j, "ioWriteBytes", u->io_write_bytes);
+        json_member_uint(j, "ioReads", u->io_reads);
+        json_member_uint(j, "ioWrites", u->io_writes);
     }
     json_end_object(j);
 }
@@ -363,12 +363,11 @@ void oneshot_write_facts(const Ext__RunResult *result, struct buf *out)
         json_member_bool(&j, "diskFull", result->facts->disk_full);
         json_member_bool(&j, "inodesFull", result->facts->inodes_full);
         json_member_string_opt(&j, "killedBy", result->facts->killed_by);
-        json_key(&j, "networkDenied");
-        json_uint(&j, result->facts->network_denied);
+        json_member_uint(&j, "networkDenied", result->facts->network_denied);
     }
     if (result->stdout && result->stderr) {
-        json_member_int(&j, "stdoutBytes", (int64_t)result->stdout->total_bytes);
-        json_member_int(&j, "stderrBytes", (int64_t)result->stderr->total_bytes);
+        json_member_uint(&j, "stdoutBytes", result->stdout->total_bytes);
+        json_member_uint(&j, "stderrBytes", result->stderr->total_bytes);
     }
     write_limits(&j, result);
     if (result->usage) {

@@ -208,6 +208,12 @@ void json_member_int(struct json_out *j, const char *key, int64_t value)
     json_int(j, value);
 }
 
+void json_member_uint(struct json_out *j, const char *key, uint64_t value)
+{
+    json_key(j, key);
+    json_uint(j, value);
+}
+
 void json_member_bool(struct json_out *j, const char *key, bool value)
 {
     json_key(j, key);

@@ -53,6 +53,7 @@ void json_raw(struct json_out *j, struct str text);
 void json_member_string(struct json_out *j, const char *key, const char *value);
 void json_member_string_opt(struct json_out *j, const char *key, const char *value);
 void json_member_int(struct json_out *j, const char *key, int64_t value);
+void json_member_uint(struct json_out *j, const char *key, uint64_t value);
 void json_member_bool(struct json_out *j, const char *key, bool value);
 
 #endif
