@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "policy/base/json_out.h"
-
 static enum exec_outcome_kind kind_of_kill(enum executor_kill_reason reason)
 {
     switch (reason) {
@@ -132,20 +130,45 @@ const char *exec_outcome_name(const struct exec_outcome *outcome)
     return "lost";
 }
 
-/* What the kernel cannot tell is not there, rather than 0. */
-static void write_known(const struct executor_run_exit *e, struct json_out *j)
+#define SET_USAGE(u, NAME, member, value)                                                          \
+    do {                                                                                           \
+        (u)->has_##member##_case = EXT__RUN_USAGE__HAS_##NAME##_##NAME;                            \
+        (u)->member = (value);                                                                     \
+    } while (0)
+
+void exec_outcome_fill_usage(const struct executor_run_exit *e, Ext__RunUsage *u)
 {
+    u->wall_ms = e->wall_ns / 1000000;
+    u->cpu_ms = (e->cpu_user_us + e->cpu_system_us) / 1000;
+    u->cpu_user_us = e->cpu_user_us;
+    u->cpu_system_us = e->cpu_system_us;
     if (e->has_memory_peak) {
-        json_member_uint(j, "memoryPeakBytes", e->memory_peak_bytes);
+        SET_USAGE(u, MEMORY_PEAK_BYTES, memory_peak_bytes, e->memory_peak_bytes);
     }
     if (e->has_pids_peak) {
-        json_member_uint(j, "pidsPeak", e->pids_peak);
+        SET_USAGE(u, PIDS_PEAK, pids_peak, e->pids_peak);
     }
     if (e->has_io) {
-        json_member_uint(j, "ioReadBytes", e->io_read_bytes);
-        json_member_uint(j, "ioWriteBytes", e->io_write_bytes);
-        json_member_uint(j, "ioReads", e->io_reads);
-        json_member_uint(j, "ioWrites", e->io_writes);
+        SET_USAGE(u, IO_READ_BYTES, io_read_bytes, e->io_read_bytes);
+        SET_USAGE(u, IO_WRITE_BYTES, io_write_bytes, e->io_write_bytes);
+        SET_USAGE(u, IO_READS, io_reads, e->io_reads);
+        SET_USAGE(u, IO_WRITES, io_writes, e->io_writes);
+    }
+}
+
+void exec_outcome_write_known_usage(const Ext__RunUsage *u, struct json_out *j)
+{
+    if (u->has_memory_peak_bytes_case) {
+        json_member_uint(j, "memoryPeakBytes", u->memory_peak_bytes);
+    }
+    if (u->has_pids_peak_case) {
+        json_member_uint(j, "pidsPeak", u->pids_peak);
+    }
+    if (u->has_io_read_bytes_case) {
+        json_member_uint(j, "ioReadBytes", u->io_read_bytes);
+        json_member_uint(j, "ioWriteBytes", u->io_write_bytes);
+        json_member_uint(j, "ioReads", u->io_reads);
+        json_member_uint(j, "ioWrites", u->io_writes);
     }
 }
 
@@ -163,12 +186,14 @@ void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out
     if (outcome->has_event) {
         json_member_int(&j, "oomKills", e->oom_kills);
         json_member_int(&j, "pidsDenied", e->pids_denied);
+        Ext__RunUsage usage = EXT__RUN_USAGE__INIT;
+        exec_outcome_fill_usage(e, &usage);
         json_key(&j, "usage");
         json_begin_object(&j);
         json_member_uint(&j, "cpuUserUs", e->cpu_user_us);
         json_member_uint(&j, "cpuSystemUs", e->cpu_system_us);
         json_member_uint(&j, "wallUs", e->wall_ns / 1000);
-        write_known(e, &j);
+        exec_outcome_write_known_usage(&usage, &j);
         json_end_object(&j);
     }
     json_end_object(&j);

@@ -3,9 +3,10 @@
 
 #include <stdbool.h>
 
+#include "api/ext.pb-c.h"
 #include "executor/client/executor_client.h"
 #include "gateway/telemetry/metrics.h"
-#include "policy/base/bytes.h"
+#include "policy/base/json_out.h"
 
 /* What became of a program: the executor's facts in the closed set of words that people and clients
  * see. Never guessed from an exit code: 137 is an exit status like any other. */
@@ -53,5 +54,11 @@ const char *exec_outcome_name(const struct exec_outcome *outcome);
 
 /* The facts as one JSON object: code, signal, counters, usage. */
 void exec_outcome_write_json(const struct exec_outcome *outcome, struct buf *out);
+
+/* What the kernel cannot tell stays unset; disk_bytes is not of the report. */
+void exec_outcome_fill_usage(const struct executor_run_exit *event, Ext__RunUsage *usage);
+
+/* Members of the object that is open; what is unset is not there, rather than 0. */
+void exec_outcome_write_known_usage(const Ext__RunUsage *usage, struct json_out *j);
 
 #endif

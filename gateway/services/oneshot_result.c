@@ -82,29 +82,6 @@ static char *detail_of(const struct oneshot *o, struct arena *arena)
                         more);
 }
 
-#define SET_USAGE(u, NAME, member, value)                                                          \
-    do {                                                                                           \
-        (u)->has_##member##_case = EXT__RUN_USAGE__HAS_##NAME##_##NAME;                            \
-        (u)->member = (value);                                                                     \
-    } while (0)
-
-/* What the kernel cannot tell stays unset. */
-static void add_known_usage(const struct executor_run_exit *e, Ext__RunUsage *u)
-{
-    if (e->has_memory_peak) {
-        SET_USAGE(u, MEMORY_PEAK_BYTES, memory_peak_bytes, e->memory_peak_bytes);
-    }
-    if (e->has_pids_peak) {
-        SET_USAGE(u, PIDS_PEAK, pids_peak, e->pids_peak);
-    }
-    if (e->has_io) {
-        SET_USAGE(u, IO_READ_BYTES, io_read_bytes, e->io_read_bytes);
-        SET_USAGE(u, IO_WRITE_BYTES, io_write_bytes, e->io_write_bytes);
-        SET_USAGE(u, IO_READS, io_reads, e->io_reads);
-        SET_USAGE(u, IO_WRITES, io_writes, e->io_writes);
-    }
-}
-
 static int add_denials(const struct executor_network_denied *denied, Ext__RunResult__Facts *facts,
                        struct arena *arena)
 {
@@ -161,11 +138,7 @@ static int add_outcome(const struct oneshot *o, Ext__RunResult *r, struct arena 
     if (outcome->has_event) {
         r->facts->oom_kills = e->oom_kills;
         r->facts->pids_denied = e->pids_denied;
-        r->usage->wall_ms = e->wall_ns / 1000000;
-        r->usage->cpu_ms = (e->cpu_user_us + e->cpu_system_us) / 1000;
-        r->usage->cpu_user_us = e->cpu_user_us;
-        r->usage->cpu_system_us = e->cpu_system_us;
-        add_known_usage(e, r->usage);
+        exec_outcome_fill_usage(e, r->usage);
     }
     return r->facts->killed_by ? 0 : -STATUS_RESOURCE_EXHAUSTED;
 }
@@ -329,18 +302,7 @@ static void write_usage(const Ext__RunUsage *u, struct json_out *j)
     json_member_uint(j, "cpuSystemUs", u->cpu_system_us);
     json_member_uint(j, "wallMs", u->wall_ms);
     json_member_uint(j, "diskBytes", u->disk_bytes);
-    if (u->has_memory_peak_bytes_case) {
-        json_member_uint(j, "memoryPeakBytes", u->memory_peak_bytes);
-    }
-    if (u->has_pids_peak_case) {
-        json_member_uint(j, "pidsPeak", u->pids_peak);
-    }
-    if (u->has_io_read_bytes_case) {
-        json_member_uint(j, "ioReadBytes", u->io_read_bytes);
-        json_member_uint(j, "ioWriteBytes", u->io_write_bytes);
-        json_member_uint(j, "ioReads", u->io_reads);
-        json_member_uint(j, "ioWrites", u->io_writes);
-    }
+    exec_outcome_write_known_usage(u, j);
     json_end_object(j);
 }
 
