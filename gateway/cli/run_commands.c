@@ -170,12 +170,24 @@ static struct str bytes_of(const char *text, ProtobufCBinaryData data)
     return data.len > 0 ? str_make(data.data, data.len) : str_from(text);
 }
 
-static int write_files(const Ext__RunResult *r, const struct arguments *args, struct error *err)
+/* The program's text lies in /workspace as main.py or the like, and a pattern such as "*" matches
+ * it, too: that must not go over a main.py of the user's own. */
+static bool is_own_code(const Ext__RunCollected *file, const Ext__RunRequest *request)
+{
+    struct str code = str_make(request->code_bytes.data, request->code_bytes.len);
+    return code.len > 0 && strncmp(file->path, "main.", strlen("main.")) == 0 &&
+           str_eq(bytes_of(file->text, file->data), code);
+}
+
+static int write_files(const Ext__RunResult *r, const struct arguments *args,
+                       const Ext__RunRequest *request, struct error *err)
 {
     for (size_t i = 0; i < r->n_files; i++) {
         const Ext__RunCollected *file = r->files[i];
         if (file->skipped[0]) {
             run_report_skipped(file);
+        } else if (is_own_code(file, request)) {
+            continue;
         } else if (local_file_write_below(args->into ? args->into : ".", file->path, file->mode,
                                           bytes_of(file->text, file->data), err) < 0) {
             return -err->status;
@@ -196,6 +208,7 @@ static int exit_code_of(const Ext__RunResult *r)
 struct flow {
     struct cli *cli;
     const struct arguments *args;
+    const Ext__RunRequest *request;
     bool has_result;
     bool has_failed;
     int exit_code;
@@ -263,8 +276,8 @@ static bool take_result(struct flow *f, const Ext__RunResult *r)
         return false;
     }
     begin_line(f);
-    bool is_fine = write_files(r, f->args, &f->err) == 0;
-    if (f->exit_code != 0 || isatty(STDERR_FILENO)) {
+    bool is_fine = write_files(r, f->args, f->request, &f->err) == 0;
+    if (f->exit_code != 0 || r->detail[0] || isatty(STDERR_FILENO)) {
         run_report_fate(r);
     }
     return is_fine;
@@ -291,7 +304,7 @@ static int run_code_body(struct cli *cli, const struct arguments *args, int *exi
                          struct error *err)
 {
     Ext__RunRequest *request = CLI_NEW(cli, Ext__RunRequest, ext__run_request);
-    struct flow flow = {.cli = cli, .args = args, .exit_code = EXIT_NO_CODE};
+    struct flow flow = {.cli = cli, .args = args, .request = request, .exit_code = EXIT_NO_CODE};
     const struct transport_stream_handler handler = {
         .on_message = on_message, .state = &flow, .input_fd = -1};
     if (make_request(cli, args, request, err) < 0 ||

@@ -223,14 +223,55 @@ static bool match(const char *pattern, const char *path)
     }
 }
 
-static bool is_wanted(const struct search *s)
+/* Whether anything below that folder can match. Only such folders are entered: however many files
+ * lie elsewhere, they hide none that is asked for. */
+static bool leads_below(const char *pattern, const char *folder)
+{
+    while (!is_any_folders(pattern)) {
+        size_t n = strcspn(pattern, "/");
+        size_t k = strcspn(folder, "/");
+        if (!pattern[n] || !match_part(pattern, n, folder, k)) {
+            return false;
+        }
+        if (!folder[k]) {
+            return true;
+        }
+        pattern += n + 1;
+        folder += k + 1;
+    }
+    return true;
+}
+
+static bool is_same(const char *pattern, const char *path)
+{
+    return strcmp(pattern, path) == 0;
+}
+
+static bool any_pattern(const struct search *s, bool (*fits)(const char *pattern, const char *path))
 {
     for (int i = 0; i < s->pattern_count; i++) {
-        if (match(s->patterns[i], s->path)) {
+        if (fits(s->patterns[i], s->path)) {
             return true;
         }
     }
     return false;
+}
+
+/* "./a/./b" is "a/b". In place. */
+static void drop_dots(char *pattern)
+{
+    char *to = pattern;
+    for (const char *part = pattern; *part;) {
+        size_t n = strcspn(part, "/");
+        size_t with_slash = part[n] ? n + 1 : n;
+        if (n != 1 || part[0] != '.') {
+            memmove(to, part, with_slash);
+            to += with_slash;
+        }
+        part += with_slash;
+    }
+    to -= to > pattern && to[-1] == '/';
+    *to = '\0';
 }
 
 static void write_number(uint64_t v, size_t n)
@@ -285,7 +326,8 @@ static void give(struct search *s, int dir, const char *name, const struct stat 
 {
     char *bytes = NULL;
     size_t len = 0;
-    unsigned kind = S_ISLNK(st->st_mode)    ? ONESHOT_FILE_LINK
+    unsigned kind = S_ISDIR(st->st_mode)    ? ONESHOT_FILE_FOLDER
+                    : S_ISLNK(st->st_mode)  ? ONESHOT_FILE_LINK
                     : S_ISFIFO(st->st_mode) ? ONESHOT_FILE_PIPE
                     : S_ISSOCK(st->st_mode) ? ONESHOT_FILE_SOCKET
                     : S_ISREG(st->st_mode)  ? ONESHOT_FILE_REGULAR
@@ -308,30 +350,51 @@ static void give(struct search *s, int dir, const char *name, const struct stat 
 
 static void walk(struct search *s, int dir, size_t path_len, unsigned depth);
 
-static void visit(struct search *s, int dir, const char *name, size_t path_len, unsigned depth)
+static void visit_folder(struct search *s, int dir, const char *name, size_t path_len,
+                         unsigned depth)
 {
-    struct stat st;
-    int n =
-        snprintf(s->path + path_len, sizeof s->path - path_len, "%s%s", path_len ? "/" : "", name);
-    /* Names that are no UTF-8 cannot be told in the answer. */
-    if (n < 0 || (size_t)n >= sizeof s->path - path_len || !utf8_is_valid(str_from(name)) ||
-        fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1) {
-        s->left_out++;
-        return;
-    }
-    if (!S_ISDIR(st.st_mode)) {
-        if (is_wanted(s)) {
-            give(s, dir, name, &st);
-        }
-        return;
-    }
     int below =
         depth < DEPTH_MAX ? openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
     if (below == -1) {
         s->left_out++;
         return;
     }
-    walk(s, below, path_len + (size_t)n, depth + 1);
+    walk(s, below, path_len, depth + 1);
+}
+
+static void visit(struct search *s, int dir, const char *name, size_t path_len, unsigned depth)
+{
+    struct stat st;
+    int n =
+        snprintf(s->path + path_len, sizeof s->path - path_len, "%s%s", path_len ? "/" : "", name);
+    if (n < 0 || (size_t)n >= sizeof s->path - path_len) {
+        s->left_out++;
+        return;
+    }
+    const bool is_wanted = any_pattern(s, match);
+    const bool leads = any_pattern(s, leads_below);
+    if (!is_wanted && !leads) {
+        return;
+    }
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1) {
+        s->left_out++;
+        return;
+    }
+    const bool is_folder = S_ISDIR(st.st_mode);
+    if (is_folder ? !leads && !any_pattern(s, is_same) : !is_wanted) {
+        return;
+    }
+    if (!utf8_is_valid(str_from(name))) {
+        s->left_out++; /* cannot be told in the answer */
+        return;
+    }
+    /* A folder is told only to who asked for it by its name. */
+    if (!is_folder || any_pattern(s, is_same)) {
+        give(s, dir, name, &st);
+    }
+    if (is_folder && leads) {
+        visit_folder(s, dir, name, path_len + (size_t)n, depth);
+    }
 }
 
 /* Takes the descriptor. */
@@ -366,6 +429,9 @@ static int get(int argc, char **argv)
         .count_left = strtoul(argv[0], NULL, 10),
         .bytes_left = strtoull(argv[1], NULL, 10),
     };
+    for (int i = 0; i < s.pattern_count; i++) {
+        drop_dots(s.patterns[i]);
+    }
     int dir = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir == -1) {
         return fail("open", ".");

@@ -45,8 +45,13 @@ static void describe_stage(const struct executor_run_exit *event, const struct e
                            "/usr/bin");
             return;
         }
-        (void)snprintf(o->text, sizeof o->text, "cannot execute '%.200s': %s", asked->program,
-                       reason);
+        /* The kernel says the same of a script whose first line names a program that is not there.
+         */
+        (void)snprintf(o->text, sizeof o->text, "cannot execute '%.200s': %s%s", asked->program,
+                       reason,
+                       event->error_number == ENOENT && strchr(asked->program, '/')
+                           ? " (it, or the interpreter that it names)"
+                           : "");
         return;
     case EXECUTOR_STAGE_FORK:
         (void)snprintf(o->text, sizeof o->text,

@@ -10,6 +10,20 @@ enum { PATH_BYTES_MAX = 4096 };
 
 #define END_MARK UINT32_MAX
 
+bool oneshot_path_is_below(const char *path)
+{
+    for (const char *part = path;;) {
+        size_t n = strcspn(part, "/");
+        if (n == 0 || (n == 2 && part[0] == '.' && part[1] == '.')) {
+            return false;
+        }
+        if (!part[n]) {
+            return true;
+        }
+        part += n + 1;
+    }
+}
+
 void oneshot_files_write(struct buf *out, const char *path, bool is_executable, struct str bytes)
 {
     buf_add_counted(out, str_from(path));
@@ -28,6 +42,7 @@ static const char *why_skipped(uint8_t kind)
         [ONESHOT_FILE_DEVICE] = "device",
         [ONESHOT_FILE_TOO_LARGE] = "too large",
         [ONESHOT_FILE_UNREADABLE] = "not readable",
+        [ONESHOT_FILE_FOLDER] = "directory",
     };
     return WHY[kind];
 }
@@ -67,6 +82,9 @@ static int parse_one(struct bytes *in, struct arena *arena, Ext__RunCollected **
     item->mode = mode & 07777;
     item->size_bytes = size;
     *ret = item;
+    if (item->path && !oneshot_path_is_below(item->path)) {
+        return malformed(err); /* who asked may write it below a folder of his own */
+    }
     if (!item->path || !item->skipped ||
         oneshot_text_or_data(content, arena, &item->text, &item->data)) {
         return full(err);

@@ -1,6 +1,8 @@
 #ifndef SERVICES_ONESHOT_FILES_H
 #define SERVICES_ONESHOT_FILES_H
 
+#include <stdbool.h>
+
 #include "api/ext.pb-c.h"
 #include "gateway/services/oneshot_file_kinds.h"
 #include "policy/base/arena.h"
@@ -22,6 +24,9 @@
 #define ONESHOT_FILES_PROGRAM "/opt/cordium/bin/cordium-files"
 
 enum { ONESHOT_FILES_OUT_MAX = 512 };
+
+/* Whether the path stays below where it begins: relative, without ".." and empty parts. */
+bool oneshot_path_is_below(const char *path);
 
 /* Appends one file. */
 void oneshot_files_write(struct buf *out, const char *path, bool is_executable, struct str bytes);

@@ -6,6 +6,7 @@
 #include "gateway/identity/token.h"
 #include "gateway/services/exec_service.h"
 #include "gateway/services/limits.h"
+#include "gateway/services/oneshot_files.h"
 #include "gateway/services/workspace_env.h"
 #include "gateway/services/workspace_spec.h"
 #include "policy/base/bytes.h"
@@ -116,6 +117,14 @@ static int plan_code(const Ext__RunRequest *request, struct arena *arena, struct
     for (size_t i = 0; i < request->n_argv; i++) {
         argv[i + 2] = request->argv[i];
     }
+    for (size_t i = 0; i < request->n_files; i++) {
+        if (strcmp(request->files[i]->path, language->file) == 0) {
+            return error_set(err, STATUS_INVALID_ARGUMENT,
+                             "files[%zu].path '%s' is where the code goes; give that file another "
+                             "name",
+                             i, language->file);
+        }
+    }
     plan->argv = argv;
     plan->argc = request->n_argv + 2;
     plan->program = language->name;
@@ -178,22 +187,22 @@ static int plan_what(const Ext__RunRequest *request, struct arena *arena, struct
 
 /* --- the rest of the request --- */
 
-/* Relative, no ".." and no empty part. */
 static bool path_is_inside(const char *path)
 {
-    if (!path[0] || path[0] == '/' || strlen(path) > ONESHOT_PATH_MAX) {
-        return false;
-    }
-    for (const char *part = path;;) {
-        size_t n = strcspn(part, "/");
-        if (n == 0 || (n == 2 && part[0] == '.' && part[1] == '.')) {
-            return false;
+    return strlen(path) <= ONESHOT_PATH_MAX && oneshot_path_is_below(path);
+}
+
+static int given_twice(const Ext__RunRequest *request, size_t i, struct error *err)
+{
+    for (size_t k = 0; k < i; k++) {
+        if (strcmp(request->files[k]->path, request->files[i]->path) == 0) {
+            return error_set(
+                err, STATUS_INVALID_ARGUMENT,
+                "files[%zu].path '%.100s' is that of files[%zu], too; send one of them", i,
+                request->files[i]->path, k);
         }
-        if (!part[n]) {
-            return true;
-        }
-        part += n + 1;
     }
+    return 0;
 }
 
 static int check_files(const Ext__RunRequest *request, struct error *err)
@@ -215,6 +224,9 @@ static int check_files(const Ext__RunRequest *request, struct error *err)
         if (request->files[i]->text[0] && request->files[i]->data.len > 0) {
             return error_set(err, STATUS_INVALID_ARGUMENT,
                              "files[%zu] has text and data; send one of them", i);
+        }
+        if (given_twice(request, i, err)) {
+            return -err->status;
         }
     }
     for (size_t i = 0; i < request->n_collect; i++) {

@@ -224,6 +224,52 @@ def no_pattern_takes_long_and_no_name_spoils_the_others(platform):
     assert {f["path"] for f in result["files"]} == {"a/" * 25 + "b", "fine"}, result
 
 
+@test
+def what_lies_beside_the_pattern_is_neither_counted_nor_in_the_way(platform):
+    command = ("mkdir closed deep others; echo x > closed/x; chmod 000 closed; echo x > \"$(printf 'bad\\377')\";"
+               "mkdir -p " + "deep/" * 70 + "; i=0; while [ $i -lt 60000 ]; do : > others/$i; i=$((i+1)); done;"
+               "for n in 1 2 3; do cp -r others others$n; done; echo found > out.txt")
+    result = run(platform, command=command, collect=["out.txt"], limits={"diskMegabytes": 4000, "memoryMegabytes": 2000})
+    assert [f["path"] for f in result["files"]] == ["out.txt"], result
+    assert "filesLeftOut" not in result, result
+
+
+@test
+def a_pattern_may_begin_with_a_dot_and_a_folder_named_by_one_is_told(platform):
+    result = run(platform, command="mkdir -p a/b empty; echo 1 > out.txt; echo 2 > a/b/c.txt",
+                 collect=["./out.txt", "a/./b/*.txt", "empty", "a/*"])
+    assert {f["path"]: f.get("skipped") for f in result["files"]} == \
+        {"out.txt": None, "a/b/c.txt": None, "empty": "directory"}, result
+
+
+@test
+def run_code_says_why_files_did_not_come_back(platform):
+    done = platform.cli("run-code", "--image", IMAGE, "--collect", "*", "--", "chmod", "000", "/workspace")
+    assert done.returncode == 0 and "files could not be read" in done.stderr, done
+
+
+@test
+def run_code_does_not_write_the_program_over_a_file_of_the_user(platform):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in (("main.sh", "mine"), ("job.sh", "echo result > out.txt")):
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(content)
+        done = platform.cli("run-code", "--image", IMAGE, "--file", os.path.join(folder, "job.sh"), "--collect", "*",
+                            "--into", folder)
+        assert done.returncode == 0, done
+        with open(os.path.join(folder, "main.sh")) as file:
+            assert file.read() == "mine"
+        assert sorted(os.listdir(folder)) == ["job.sh", "main.sh", "out.txt"], os.listdir(folder)
+
+
+@test
+def a_script_without_its_interpreter_is_told_apart_from_no_script(platform):
+    script = {"path": "tool", "text": "#!/no/such/sh\r\n", "isExecutable": True}
+    result = run(platform, argv=["./tool"], files=[script])
+    assert result["exitCode"] == 127 and "interpreter" in result["detail"], result
+    assert "interpreter" not in run(platform, argv=["nosuch"])["detail"]
+
+
 # --- what an exec tells ---
 
 

@@ -76,6 +76,11 @@ START_TEST(a_request_that_cannot_be_meant_is_refused_by_its_field)
         {"{\"argv\": [\"ls\"], \"files\": [{\"path\": \"a/../../b\"}]}", "files[0].path"},
         {"{\"argv\": [\"ls\"], \"files\": [{\"path\": \"a//b\"}]}", "files[0].path"},
         {"{\"argv\": [\"ls\"], \"collect\": [\"../*\"]}", "collect[0]"},
+        {"{\"argv\": [\"ls\"], \"files\": [{\"path\": \"a\"}, {\"path\": \"b\"}, {\"path\": "
+         "\"a\"}]}",
+         "files[2].path 'a' is that of files[0]"},
+        {"{\"code\": \"1\", \"language\": \"sh\", \"files\": [{\"path\": \"main.sh\"}]}",
+         "files[0].path 'main.sh' is where the code goes"},
     };
     for (size_t i = 0; i < sizeof REQUESTS / sizeof REQUESTS[0]; i++) {
         struct oneshot_plan plan;
@@ -323,10 +328,13 @@ START_TEST(anything_but_our_own_format_is_refused)
         ck_assert_int_eq(oneshot_files_parse(str_make(b.ptr, n), &arena, &files, &err),
                          -STATUS_INVALID_ARGUMENT);
     }
-    buf_clear(&b);
-    add_file(&b, "a\xff", ONESHOT_FILE_REGULAR, "");
-    end_files(&b, 0);
-    ck_assert_int_lt(oneshot_files_parse(buf_str(&b), &arena, &files, &err), 0);
+    static const char *const PATHS[] = {"a\xff", "/etc/passwd", "../a", "a/..", "a//b", "a/"};
+    for (size_t i = 0; i < sizeof PATHS / sizeof PATHS[0]; i++) {
+        buf_clear(&b);
+        add_file(&b, PATHS[i], ONESHOT_FILE_REGULAR, "");
+        end_files(&b, 0);
+        ck_assert_int_lt(oneshot_files_parse(buf_str(&b), &arena, &files, &err), 0);
+    }
     buf_clear(&b);
     add_file(&b, "a", ONESHOT_FILE_KIND_COUNT, "");
     end_files(&b, 0);
