@@ -156,8 +156,8 @@ static enum step await_message(struct request *r, struct error *err)
     return STEP_WAIT;
 }
 
-/* Newer clients of Cordium may say more than we know. What is our own is written by hand: a limit or
- * a filter whose name is mistyped must not be none. */
+/* Newer clients of Cordium may say more than we know. What is our own is written by hand: a limit
+ * or a filter whose name is mistyped must not be none. */
 static unsigned json_flags_of(const ProtobufCMessageDescriptor *type)
 {
     return strcmp(type->package_name, "cordium.ext.v1") == 0 ? CODEC_STRICT : CODEC_LENIENT;
@@ -521,8 +521,9 @@ static bool encode_and_send(struct request *r, const ProtobufCMessage *message, 
 {
     struct buf out;
     buf_init(&out, REPLY_MAX_BYTES);
-    int status = call_codec(r->call) == CALL_CODEC_JSON ? codec_encode_json(message, &out, err)
-                                                        : codec_encode_wire(message, &out, err);
+    int status = call_codec(r->call) == CALL_CODEC_JSON
+                     ? codec_encode_json(message, &out, err)
+                     : codec_encode_wire_mended(message, &out, err);
     if (status == 0) {
         r->bytes_out += out.len;
         *ret_is_full = call_send(r->call, buf_str(&out));

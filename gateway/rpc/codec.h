@@ -36,7 +36,8 @@ int codec_decode_wire(const ProtobufCMessageDescriptor *descriptor, struct str b
                       struct arena *arena, ProtobufCMessage **ret, struct error *err);
 
 /* The same for bytes of codec_encode_wire() that were kept: no limit on fields, since a resource
- * may have grown after it was accepted. */
+ * may have grown after it was accepted, and text that is not UTF-8 is taken as it is: one name that
+ * was cut must not take away all that lies beside it. */
 int codec_decode_stored(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
                         struct arena *arena, ProtobufCMessage **ret, struct error *err);
 
@@ -56,6 +57,9 @@ int codec_decode_tree(const ProtobufCMessageDescriptor *descriptor, const struct
 /* Append to `out`. RESOURCE_EXHAUSTED when it is full. JSON has no defaults, one line; YAML ends
  * with a newline and reads back to the same message. */
 int codec_encode_wire(const ProtobufCMessage *message, struct buf *out, struct error *err);
+/* With '?' for each byte of a text that is none: a text of ours that was cut may end in half a
+ * character, and then other protobuf runtimes take nothing of the message. */
+int codec_encode_wire_mended(const ProtobufCMessage *message, struct buf *out, struct error *err);
 int codec_encode_json(const ProtobufCMessage *message, struct buf *out, struct error *err);
 int codec_encode_yaml(const ProtobufCMessage *message, struct buf *out, struct error *err);
 

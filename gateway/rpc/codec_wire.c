@@ -19,6 +19,8 @@ struct check {
     size_t fields_left;
     bool has_unknown;
     bool has_map;
+    bool takes_any_text; /* but for a NUL, where C would cut it */
+    uint8_t *mends;      /* the bytes, where text that is none is to be mended; or NULL */
     struct error *err;
 };
 
@@ -48,10 +50,27 @@ static bool read_varint(struct bytes *in, uint64_t *ret)
 static int check_message(struct check *c, const struct schema_message *schema, struct str bytes,
                          unsigned depth);
 
+/* Each byte that is no part of a character becomes '?': the length stays. */
+static void mend_text(uint8_t *bytes, size_t len)
+{
+    uint32_t ignored;
+    for (size_t i = 0, n; i < len; i += n ? n : 1) {
+        n = utf8_decode(str_make(bytes + i, len - i), &ignored);
+        if (n == 0) {
+            bytes[i] = '?';
+        }
+    }
+}
+
 static int check_text(struct check *c, const ProtobufCMessageDescriptor *d,
                       const ProtobufCFieldDescriptor *f, struct str text)
 {
-    if (str_has_nul(text) || !utf8_is_valid(text)) {
+    bool is_text = utf8_is_valid(text);
+    if (!is_text && c->mends) {
+        mend_text(c->mends + ((const uint8_t *)text.ptr - c->mends), text.len);
+        is_text = true;
+    }
+    if (str_has_nul(text) || (!is_text && !c->takes_any_text)) {
         return error_set(c->err, STATUS_INVALID_ARGUMENT,
                          "%s.%s is not valid UTF-8, or holds a NUL character", d->short_name,
                          f->name);
@@ -251,14 +270,15 @@ static bool message_normalize(ProtobufCMessage *m, const struct schema_message *
     return true;
 }
 
-static int decode(const ProtobufCMessageDescriptor *descriptor, struct str bytes, size_t fields_max,
-                  struct arena *arena, ProtobufCMessage **ret, struct error *err)
+static int decode(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
+                  struct check check, struct arena *arena, ProtobufCMessage **ret,
+                  struct error *err)
 {
     const struct schema_message *schema = schema_message_find(descriptor);
     if (!schema) {
         return error_set(err, STATUS_INTERNAL, "%s is not a message of the API", descriptor->name);
     }
-    struct check check = {.fields_left = fields_max, .err = err};
+    check.err = err;
     int status = check_message(&check, schema, bytes, 1);
     if (status < 0) {
         return status;
@@ -285,13 +305,15 @@ static int decode(const ProtobufCMessageDescriptor *descriptor, struct str bytes
 int codec_decode_wire(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
                       struct arena *arena, ProtobufCMessage **ret, struct error *err)
 {
-    return decode(descriptor, bytes, CODEC_FIELDS_MAX, arena, ret, err);
+    const struct check check = {.fields_left = CODEC_FIELDS_MAX};
+    return decode(descriptor, bytes, check, arena, ret, err);
 }
 
 int codec_decode_stored(const ProtobufCMessageDescriptor *descriptor, struct str bytes,
                         struct arena *arena, ProtobufCMessage **ret, struct error *err)
 {
-    return decode(descriptor, bytes, SIZE_MAX, arena, ret, err);
+    const struct check check = {.fields_left = SIZE_MAX, .takes_any_text = true};
+    return decode(descriptor, bytes, check, arena, ret, err);
 }
 
 int codec_encode_wire(const ProtobufCMessage *message, struct buf *out, struct error *err)
@@ -307,4 +329,17 @@ int codec_encode_wire(const ProtobufCMessage *message, struct buf *out, struct e
     }
     out->len += protobuf_c_message_pack(message, to);
     return 0;
+}
+
+int codec_encode_wire_mended(const ProtobufCMessage *message, struct buf *out, struct error *err)
+{
+    const struct schema_message *schema = schema_message_find(message->descriptor);
+    const size_t from = out->len;
+    int status = codec_encode_wire(message, out, err);
+    if (status == 0 && schema && out->len > from) {
+        struct error ignored; /* what was just made is well-formed */
+        struct check check = {.fields_left = SIZE_MAX, .mends = out->ptr + from, .err = &ignored};
+        (void)check_message(&check, schema, str_make(out->ptr + from, out->len - from), 1);
+    }
+    return status;
 }

@@ -23,7 +23,7 @@ static int encode(struct store *store, enum store_kind kind, const ProtobufCMess
     }
     buf_clear(&store->scratch);
     store->scratch.failed = false;
-    int status = codec_encode_wire(message, &store->scratch, err);
+    int status = codec_encode_wire_mended(message, &store->scratch, err);
     if (status == 0) {
         *ret = metadata;
     }

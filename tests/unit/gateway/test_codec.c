@@ -424,6 +424,35 @@ START_TEST(wire_drops_unknown_fields_and_keeps_the_last_of_equal_keys)
 }
 END_TEST
 
+START_TEST(text_that_was_cut_within_a_character_is_mended_on_its_way_out)
+{
+    struct fixture f;
+    fixture_init(&f);
+    Meta__Metadata m = META__METADATA__INIT;
+    char cut[] = "/\xc3\xa9\xe2\x82";
+    char whole[] = "\xe2\x82\xac";
+    m.name = cut;
+    m.description = whole;
+    ck_assert_int_eq(codec_encode_wire(&m.base, &f.out, &f.err), 0);
+    ck_assert_ptr_null(from_wire(&f, &meta__metadata__descriptor, f.out.ptr, f.out.len));
+    /* What was kept is read whatever it is, and told as text. */
+    ProtobufCMessage *kept;
+    ck_assert_int_eq(
+        codec_decode_stored(&meta__metadata__descriptor, buf_str(&f.out), &f.arena, &kept, &f.err),
+        0);
+    buf_clear(&f.out);
+    buf_add_cstr(&f.out, "\xc3"); /* not the message's */
+    ck_assert_int_eq(codec_encode_wire_mended(kept, &f.out, &f.err), 0);
+    ck_assert_uint_eq(f.out.ptr[0], 0xc3);
+    const Meta__Metadata *mended = (const Meta__Metadata *)from_wire(
+        &f, &meta__metadata__descriptor, f.out.ptr + 1, f.out.len - 1);
+    ck_assert_ptr_nonnull(mended);
+    ck_assert_str_eq(mended->name, "/\xc3\xa9??");
+    ck_assert_str_eq(mended->description, whole);
+    fixture_free(&f);
+}
+END_TEST
+
 START_TEST(yaml_policy_file_is_read_by_the_schema)
 {
     static const char yaml[] = "kind: Policy\n"
@@ -684,6 +713,7 @@ Suite *suite_codec(void)
     tcase_add_test(t, text_of_too_deep_a_message_is_an_error);
     tcase_add_test(t, merge_is_protobufs_merge);
     tcase_add_test(t, equal_knows_every_difference);
+    tcase_add_test(t, text_that_was_cut_within_a_character_is_mended_on_its_way_out);
     tcase_add_test(t, methods_are_found_by_path);
     tcase_add_test(t, schemas_are_found_by_their_place);
     tcase_add_test(t, files_are_found_by_name_and_symbol);
