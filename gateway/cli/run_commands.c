@@ -1,6 +1,7 @@
 /* run-code, runs: a program run once in a sandbox of its own, and what became of earlier ones. */
 #include "gateway/cli/commands.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -144,6 +145,11 @@ static int make_request(struct cli *cli, const struct arguments *args, Ext__RunR
         return error_set(err, STATUS_INVALID_ARGUMENT, "--timeout takes at most %d seconds",
                          TIMEOUT_MAX_SECONDS);
     }
+    if (args->collect.count > 0 && args->into && !args->output &&
+        access(args->into, W_OK | X_OK) == -1) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "write below '%s'",
+                               args->into);
+    }
     request->template_ = text_of(cli, args->template_);
     request->image = text_of(cli, args->image);
     request->working_dir = text_of(cli, args->working_dir);
@@ -182,21 +188,23 @@ static bool is_own_code(const Ext__RunCollected *file, const Ext__RunRequest *re
 static int write_files(const Ext__RunResult *r, const struct arguments *args,
                        const Ext__RunRequest *request, struct error *err)
 {
+    struct error one;
+    int status = 0;
     for (size_t i = 0; i < r->n_files; i++) {
         const Ext__RunCollected *file = r->files[i];
         if (file->skipped[0]) {
             run_report_skipped(file);
-        } else if (is_own_code(file, request)) {
-            continue;
-        } else if (local_file_write_below(args->into ? args->into : ".", file->path, file->mode,
-                                          bytes_of(file->text, file->data), err) < 0) {
-            return -err->status;
+        } else if (!is_own_code(file, request) &&
+                   local_file_write_below(args->into ? args->into : ".", file->path, file->mode,
+                                          bytes_of(file->text, file->data), &one) < 0 &&
+                   status == 0) {
+            status = error_set(err, one.status, "%s", one.text); /* the others are written */
         }
     }
     if (r->files_left_out > 0) {
         run_report_left_out(r->files_left_out);
     }
-    return 0;
+    return status;
 }
 
 static int exit_code_of(const Ext__RunResult *r)

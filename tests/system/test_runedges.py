@@ -153,6 +153,28 @@ def a_key_of_a_killed_gateway_tells_that_its_run_was_lost(platform):
     assert eventually(lambda: not processes_of(run_id))
 
 
+@test
+def a_name_that_is_cut_within_a_character_spoils_neither_answer_nor_start(platform):
+    daemons, access = Daemons(platform), new_access(platform, "run-cut")
+    long = "/" + "\u00e9" * 150
+    run_id = run(platform, access=access, argv=["true"], workingDir=long)["runId"]
+    run(platform, access=access, argv=[long])
+    try:
+        daemons.stop("gateway")
+    finally:
+        daemons.up()
+    with tempfile.NamedTemporaryFile() as request:
+        request.write(b"\n$" + run_id.encode())
+        request.flush()
+        answer = subprocess.run(
+            ["curl", "-sS", "--cacert", platform.ca, "--data-binary", "@" + request.name, "-H",
+             "content-type: application/proto", "-H", "x-octelium-auth: " + access,
+             f"https://localhost:{platform.port}/cordium.ext.v1.RunService/GetRun"],
+            capture_output=True, timeout=30).stdout
+    detail = answer[answer.index(b"cannot change"):answer.index(b": File name too long")]
+    assert "\u00e9\u00e9" in detail.decode(), answer
+
+
 # --- causes that race ---
 
 
@@ -260,6 +282,18 @@ def run_code_does_not_write_the_program_over_a_file_of_the_user(platform):
         with open(os.path.join(folder, "main.sh")) as file:
             assert file.read() == "mine"
         assert sorted(os.listdir(folder)) == ["job.sh", "main.sh", "out.txt"], os.listdir(folder)
+
+
+@test
+def one_file_that_cannot_be_written_here_does_not_keep_the_others_away(platform):
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["run-code", "--image", IMAGE, "--collect", "*", "--into"]
+        done = platform.cli(*words, folder + "/nowhere", "--", "sleep", "30", timeout=20)
+        assert done.returncode == 1 and "nowhere" in done.stderr, done
+        os.mkdir(os.path.join(folder, "a"))
+        done = platform.cli(*words, folder, "--", "touch", "a", "b")
+        assert done.returncode == 1 and "'a'" in done.stderr, done
+        assert sorted(os.listdir(folder)) == ["a", "b"], os.listdir(folder)
 
 
 @test
