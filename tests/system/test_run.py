@@ -105,7 +105,7 @@ def pids_that_were_denied_are_a_fact(platform):
 
 @test
 def a_full_disk_is_a_fact(platform):
-    result = run(platform, command="dd if=/dev/zero of=full bs=1M; sync; exit 5", limits={"diskMegabytes": 16})
+    result = run(platform, command="dd if=/dev/zero of=full bs=1M; exit 5", limits={"diskMegabytes": 16})
     assert result["outcome"] == "exited" and result["exitCode"] == 5, result
     assert result["facts"].get("diskFull"), result
 
@@ -129,6 +129,17 @@ def usage_tells_the_peak_of_processes_and_the_block_io(platform):
         assert 4 << 20 <= int(usage["ioWriteBytes"]) < 8 << 20 and int(usage["ioWrites"]) > 0, usage
     else:
         assert not {"ioReadBytes", "ioReads", "ioWrites"} & set(usage), usage
+
+
+@test
+def disk_in_use_counts_what_is_not_written_yet(platform):
+    fill = "dd if=/dev/zero of=f bs=1M count=40 2>/dev/null"
+    limits = {"diskMegabytes": 44, "memoryMegabytes": 200}
+    for wait in ("", "; sleep 0.3", "; sync"):
+        result = run(platform, command=fill + wait, limits=limits)
+        assert 40 << 20 <= int(result["usage"]["diskBytes"]) <= 41 << 20, (wait, result["usage"], result["facts"])
+    result = run(platform, command=fill + "; rm f", limits=limits)
+    assert int(result["usage"]["diskBytes"]) < 1 << 20, result["usage"]
 
 
 @test
