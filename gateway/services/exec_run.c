@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -23,6 +24,11 @@ enum {
     SPEC_ARENA_CAP_BYTES = 4 * 1024 * 1024, /* argv and env of one run, 2 MiB at most */
     STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024,
     COMMAND_ARGUMENT_MAX_BYTES = 120 * 1024, /* under the kernel's limit for one string */
+    /* A program opens its streams anew when it is told to use /dev/stdin or /dev/stderr. They
+     * belong to our user, who is nobody inside: others get the program's end of each, and not ours.
+     */
+    INPUT_MODE = S_IRUSR | S_IWUSR | S_IROTH,
+    OUTPUT_MODE = S_IRUSR | S_IWUSR | S_IWOTH,
 };
 
 /* The executor's answer to the SIGTERM of a time limit may come after the end of the run. */
@@ -410,6 +416,7 @@ static int make_output(struct exec_run *run, int ret_child[2], struct error *err
             return error_set_errno(err, STATUS_RESOURCE_EXHAUSTED, errno, "make a pipe");
         }
         ret_child[i] = fds[1];
+        (void)fchmod(fds[1], OUTPUT_MODE);
         (void)fcntl(fds[0], F_SETFL, O_NONBLOCK);
         run->output[i] =
             exec_pipe_new(run->gateway->loop, fds[0], EXEC_OUTPUT_MESSAGE_MAX_BYTES, &events[i]);
@@ -434,6 +441,7 @@ static int make_input(struct exec_run *run, struct error *err)
     }
     run->child_stdin = fds[0];
     run->stdin_fd = fds[1];
+    (void)fchmod(fds[0], INPUT_MODE);
     (void)fcntl(fds[1], F_SETFL, O_NONBLOCK);
     run->stdin_poll = calloc(1, sizeof *run->stdin_poll);
     if (!run->stdin_poll || uv_poll_init(run->gateway->loop, run->stdin_poll, fds[1])) {

@@ -47,7 +47,9 @@ static void on_helper_timer(uv_timer_t *timer)
     }
 }
 
-static int start_helper(struct oneshot *o, const char *const *argv, size_t argc, bool has_stdin,
+/* What is put into /workspace belongs to whom that belongs to: the root of a sandbox has no right
+ * to write there unless it was given one, and reads it all the same. */
+static int start_helper(struct oneshot *o, const char *const *argv, size_t argc, bool puts,
                         void (*ended)(void *context, const struct exec_outcome *outcome),
                         struct error *err)
 {
@@ -57,10 +59,10 @@ static int start_helper(struct oneshot *o, const char *const *argv, size_t argc,
         .argv = argv,
         .argc = argc,
         .cwd = WORKSPACE_DIR,
-        .uid = user_of(o),
-        .gid = group_of(o),
+        .uid = puts ? o->place->image.uid : user_of(o),
+        .gid = puts ? o->place->image.gid : group_of(o),
         .flags = EXECUTOR_RUN_KILL_TREE_ON_EXIT,
-        .has_stdin = has_stdin,
+        .has_stdin = puts,
     };
     for (int i = 0; i < 2; i++) {
         oneshot_output_free(&o->helper[i]);

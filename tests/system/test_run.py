@@ -162,6 +162,23 @@ def code_files_input_and_environment_reach_the_program(platform):
 
 
 @test
+def a_program_that_runs_as_root_has_its_code_and_files(platform):
+    result = run(platform, code="id -u; cat given.txt", language="sh", runAsRoot=True,
+                 files=[{"path": "given.txt", "text": "given\n"}])
+    assert (result["outcome"], text(result)) == ("exited", "0\ngiven\n"), result
+
+
+@test
+def a_program_may_open_its_streams_by_name(platform):
+    command = "cat /dev/stdin; echo out > /dev/stdout; echo err > /dev/stderr; cat < /proc/self/fd/1; echo x > /proc/self/fd/0"
+    for root in (False, True):
+        result = run(platform, command=command, stdin="in\n", runAsRoot=root)
+        assert text(result) == "in\nout\n" and text(result, "stderr").startswith("err\n"), result
+        # Not the gateway's ends of them.
+        assert text(result, "stderr").count("Permission denied") == 2, result
+
+
+@test
 def files_come_back_by_pattern_and_links_are_not_followed(platform):
     command = ("mkdir -p out/deep; echo a > out/a.txt; echo b > out/deep/b.txt; echo c > c.log; printf '\\377\\0' > out/bytes;"
                "ln -s /etc/passwd out/link; mkfifo out/pipe; head -c 3000000 /dev/zero > out/large")
