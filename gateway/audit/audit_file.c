@@ -85,6 +85,17 @@ static uint64_t monotonic_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* Lines that go to a file which has no name any more, or behind what others wrote, are lost to
+ * whoever verifies: they would be acknowledged all the same. */
+static bool is_as_left(const struct audit_file *f)
+{
+    struct stat own;
+    struct stat named;
+    return fstat(f->fd, &own) == 0 && own.st_size == f->bytes &&
+           fstatat(f->dir_fd, SEGMENT_ACTIVE_NAME, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           named.st_ino == own.st_ino && named.st_dev == own.st_dev;
+}
+
 /* A failed fdatasync may have lost pages, and nothing is known then. */
 static bool write_part(struct audit_file *f, struct str part, bool is_sync_wanted,
                        struct audit_write *w)
@@ -141,6 +152,12 @@ void audit_file_write_group(struct audit_file *f, const struct audit_group *grou
 {
     struct str rest = buf_str(&group->lines);
     *ret = (struct audit_write){0};
+    if (!is_as_left(f)) {
+        f->is_broken = true;
+        ret->failed_step = "audit.jsonl was removed, replaced, cut or written to by somebody else";
+        ret->write_errno = ESTALE;
+        return;
+    }
     if (group->has_cut) {
         if (!write_part(f, str_make(rest.ptr, group->cut_bytes), true, ret)) {
             return;

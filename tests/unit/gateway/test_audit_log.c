@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor/proc/fd.h"
 #include "gateway/audit/audit_log.h"
 #include "gateway/auditfile/checkpoint.h"
 #include "gateway/identity/token.h"
@@ -174,6 +175,52 @@ START_TEST(a_full_disk_stops_effects_and_not_the_log)
     audit_run(&f);
     ck_assert_int_eq(f.last_status, 0);
     ck_assert_uint_eq(check_by_hand(&f), 2);
+    audit_end(&f);
+}
+END_TEST
+
+/* Each does to the active file what nobody but its writer may. */
+static void remove_active(struct audit_fixture *f)
+{
+    ck_assert_int_eq(unlink(f->path), 0);
+}
+
+static void replace_active(struct audit_fixture *f)
+{
+    struct str text = audit_read_file(f, "audit.jsonl");
+    audit_write_file(f, "copy", text);
+    ck_assert_int_eq(rename(audit_file_path(f, "copy"), f->path), 0);
+}
+
+static void cut_active(struct audit_fixture *f)
+{
+    ck_assert_int_eq(truncate(f->path, 0), 0);
+}
+
+static void write_to_active(struct audit_fixture *f)
+{
+    AUTO_FD int fd = open(f->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    ck_assert_int_eq(write(fd, "{}\n", 3), 3);
+}
+
+static void (*const meddlers[])(struct audit_fixture *f) = {remove_active, replace_active,
+                                                            cut_active, write_to_active};
+
+/* Lines would be acknowledged that nobody finds. */
+START_TEST(nothing_is_acknowledged_once_others_touched_the_file)
+{
+    struct audit_fixture f;
+    audit_begin(&f);
+    audit_open(&f);
+    ck_assert_int_eq(audit_append(&f, "{\"a\":1}"), 0);
+    audit_run(&f);
+    ck_assert_int_eq(f.last_status, 0);
+    meddlers[_i](&f);
+    ck_assert_int_eq(audit_append(&f, "{\"a\":2}"), 0);
+    audit_run(&f);
+    ck_assert_int_eq(f.done_count, 2);
+    ck_assert_int_eq(f.last_status, -STATUS_UNAVAILABLE);
+    ck_assert_int_eq(audit_append(&f, "{\"a\":3}"), -STATUS_UNAVAILABLE);
     audit_end(&f);
 }
 END_TEST
@@ -481,6 +528,8 @@ Suite *suite_audit_log(void)
     tcase_add_test(t, two_writers_are_refused);
     tcase_add_test(t, what_is_no_object_on_one_line_is_refused);
     tcase_add_test(t, a_full_disk_stops_effects_and_not_the_log);
+    tcase_add_loop_test(t, nothing_is_acknowledged_once_others_touched_the_file, 0,
+                        (int)(sizeof meddlers / sizeof meddlers[0]));
     suite_add_tcase(s, t);
     t = tcase_create("checkpoints");
     tcase_set_timeout(t, 60);
