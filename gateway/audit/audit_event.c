@@ -124,16 +124,6 @@ void audit_record_daemon(const struct audit_daemon *facts, int64_t wall_ns, stru
     audit_end_entry(&j);
 }
 
-void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, struct buf *out)
-{
-    struct json_out j = json_out_to(out);
-    audit_begin_event(&j, "RunLog", "RUN_END", wall_ns);
-    audit_put_text(&j, "userUID", str_from(user_uid));
-    json_key(&j, "outcome");
-    json_raw(&j, facts);
-    audit_end_entry(&j);
-}
-
 static void put_destination(struct json_out *j, const struct executor_denial *denial)
 {
     char address[DENIAL_ADDRESS_SIZE];
@@ -154,6 +144,18 @@ static void put_owner(struct json_out *j, const Meta__ObjectReference *owner)
         audit_put_ref_parts(j, "userRef", owner->api_version, owner->kind, owner->uid, owner->name,
                             owner->resource_version);
     }
+}
+
+void audit_record_run(const struct audit_run_end *facts, int64_t wall_ns, struct buf *out)
+{
+    struct json_out j = json_out_to(out);
+    audit_begin_event(&j, "RunLog", "RUN_END", wall_ns);
+    put_owner(&j, facts->owner);
+    audit_put_ref(&j, "spaceRef", facts->space);
+    audit_put_ref(&j, "templateRef", facts->template_);
+    json_key(&j, "outcome");
+    json_raw(&j, facts->outcome);
+    audit_end_entry(&j);
 }
 
 void audit_record_network(const struct audit_network *facts, int64_t wall_ns, struct buf *out)

@@ -49,9 +49,15 @@ struct audit_daemon {
 };
 void audit_record_daemon(const struct audit_daemon *facts, int64_t wall_ns, struct buf *out);
 
-/* The end of a Run whose request is over already: its client went away, or cancelled it. facts is a
- * JSON object on one line (oneshot_write_facts()). */
-void audit_record_run(const char *user_uid, struct str facts, int64_t wall_ns, struct buf *out);
+/* The end of a Run whose request is over already: its client went away, or cancelled it. Members
+ * but the outcome may be NULL. */
+struct audit_run_end {
+    const Meta__ObjectReference *owner; /* the user */
+    const Cordium__Space *space;
+    const Cordium__Template *template_;
+    struct str outcome; /* a JSON object on one line (oneshot_write_facts()) */
+};
+void audit_record_run(const struct audit_run_end *facts, int64_t wall_ns, struct buf *out);
 
 /* What network rules refused to a sandbox. Members may be NULL, except denied: all of them for the
  * sandbox of an image's build. */

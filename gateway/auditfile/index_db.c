@@ -13,7 +13,7 @@
 
 enum {
     APPLICATION_ID = 0x43524149, /* "CRAI" */
-    VERSION = 1,                 /* of the layout, of enum index_column and of packed columns */
+    VERSION = 2, /* of the layout, of enum index_column, of packed columns and of what is read */
     CELLS_PER_CHUNK = 64,
 };
 

@@ -57,6 +57,8 @@ static const struct member cordium[] = {
     KEEP("inWorkspace", MEMBER_IN_WORKSPACE),
     KEEP("code", LINE_CODE),
     KEEP("userUID", LINE_USER_UID),
+    KEEP("runId", LINE_RUN_ID),
+    OBJECT("userRef", user_ref),
     OBJECT("refusal", refusal),
     OBJECT("outcome", outcome),
     OBJECT("spaceRef", space_ref),

@@ -86,13 +86,17 @@ static const char *took_cell(const struct audit_line *line, struct arena *arena)
 static const char *target_cell(const struct audit_line *line, struct arena *arena)
 {
     static const char *const others[] = {
-        "cordium.outcome.runId", "cordium.detail", "checkpoint.reason",
-        "tombstone.file",        "gap.reason",
+        "cordium.outcome.runId", "cordium.runId",  "cordium.detail",
+        "checkpoint.reason",     "tombstone.file", "gap.reason",
     };
     const char *kind = audit_line_text(line, "metadata.targetRef.kind");
     const char *name = audit_line_text(line, "metadata.targetRef.name");
+    const char *workspace = audit_line_text(line, "cordium.workspaceRef.name");
     if (kind[0]) {
         return arena_printf(arena, "%s %s", kind, name);
+    }
+    if (workspace[0]) {
+        return arena_printf(arena, "Workspace %s", workspace);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const char *text = audit_line_text(line, others[i]);

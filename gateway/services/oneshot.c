@@ -261,7 +261,13 @@ static void record_end(const struct oneshot *o, const Ext__RunResult *result)
     buf_init(&facts, FACTS_MAX_BYTES);
     buf_init(&line, 2 * FACTS_MAX_BYTES);
     oneshot_write_facts(result, &facts);
-    audit_record_run(o->owner_uid, buf_str(&facts), gateway_wall_ns(o->gateway), &line);
+    const struct audit_run_end end = {
+        .owner = o->place->workspace->status ? o->place->workspace->status->user_ref : NULL,
+        .space = o->place->space,
+        .template_ = o->place->template_,
+        .outcome = buf_str(&facts),
+    };
+    audit_record_run(&end, gateway_wall_ns(o->gateway), &line);
     if (!facts.failed && o->gateway->audit) {
         (void)audit_log_append(o->gateway->audit, &line, NULL, NULL);
     }

@@ -134,6 +134,11 @@ def a_run_tells_what_it_was_refused(platform):
     lines = eventually(lambda: denials(platform, lambda c: c.get("runId") == result["runId"]))
     assert destinations(lines) == EXPECTED and "workspaceRef" not in lines[0], lines
     assert lines[0]["userRef"]["name"] == "worker" and lines[0]["templateRef"]["name"] == TEMPLATE, lines
+    for condition in (("--run", result["runId"]), ("--user", "worker")):
+        found = platform.ok("audit", "list", "--kind", "NetworkLog", *condition)
+        assert result["runId"] in found, (condition, found)
+    story = platform.ok("audit", "show", result["runId"])
+    assert "refused 198.51.100.7:4444 TCP" in story, story
 
 
 @test

@@ -326,7 +326,7 @@ def one_key_runs_once_for_two_clients(platform):
 
 @test
 def a_client_that_goes_away_cancels_when_it_asked_for_that(platform):
-    _, token = fixture.new_user(platform, "run-cancel")
+    user, token = fixture.new_user(platform, "run-cancel")
     access = access_of(platform, token)
     client = start_curl(platform, access, command="echo tick; sleep 30", cancelOnDisconnect=True)
     run_id = eventually(lambda: active(platform, access))
@@ -339,6 +339,8 @@ def a_client_that_goes_away_cancels_when_it_asked_for_that(platform):
     assert result["outcome"] == "cancelled" and text(result) == "tick\n" and "went away" in result["detail"], result
     assert not processes_of(run_id)
     assert eventually(lambda: any(l.get("kind") == "RunLog" and run_id in json.dumps(l) for l in platform.audit_lines()))
+    conditions = ("--kind", "RunLog", "--user", user, "--space", "default." + user)
+    assert eventually(lambda: run_id in platform.ok("audit", "list", *conditions))
 
 
 @test

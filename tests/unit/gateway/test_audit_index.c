@@ -131,6 +131,22 @@ START_TEST(fields_are_found_without_a_tree)
 }
 END_TEST
 
+/* What no request waits for is somebody's all the same, and of a Run. */
+START_TEST(fields_of_lines_without_a_request_are_found)
+{
+    struct arena arena;
+    struct line_fields got;
+    const char *line = "{\"kind\":\"NetworkLog\",\"cordium\":{\"userUID\":\"u-1\",\"userRef\":{"
+                       "\"uid\":\"u-1\",\"name\":\"ann\"},\"runId\":\"r-1\"}}";
+    arena_init(&arena, 1 << 20);
+    ck_assert(line_fields_read(str_from(line), &arena, &got));
+    ck_assert(str_is(got.text[LINE_USER], "ann"));
+    ck_assert(str_is(got.text[LINE_USER_UID], "u-1"));
+    ck_assert(str_is(got.text[LINE_RUN_ID], "r-1"));
+    arena_free(&arena);
+}
+END_TEST
+
 START_TEST(the_hash_is_siphash)
 {
     /* The test vectors of the paper's reference implementation: key 00 to 0f, texts 00, 01, … */
@@ -668,6 +684,7 @@ Suite *suite_audit_index(void)
     tcase_add_test(parts, columns_are_packed_and_read_back);
     tcase_add_test(parts, codes_beyond_the_codebook_are_refused);
     tcase_add_test(parts, fields_are_found_without_a_tree);
+    tcase_add_test(parts, fields_of_lines_without_a_request_are_found);
     tcase_add_test(parts, the_hash_is_siphash);
     tcase_add_test(parts, a_scan_ends_where_the_index_has_a_gap);
     suite_add_tcase(s, parts);
