@@ -152,6 +152,10 @@ static bool set_list_or_number(struct arguments *a, int key, const char *text,
                                                    : NULL;
     if (number) {
         *number = parse_number(text, state);
+        a->has_line_count = a->has_line_count || key == 'n';
+        if (key == OPT_TOP && *number == 0) {
+            argp_error(state, "--top 0: a table has a row at least");
+        }
     }
     return number != NULL;
 }

@@ -41,7 +41,7 @@ struct arguments {
     struct argument_condition where[ARGUMENTS_LIST_MAX];
     size_t where_count;
     uint32_t line_count, top;
-    bool follow, oldest_first, every_line, with_key;
+    bool has_line_count, follow, oldest_first, every_line, with_key;
     struct argument_list by;
     const char *anchor;
     struct argument_list words; /* positional */

@@ -134,21 +134,31 @@ static int list_body(struct cli *cli, const struct arguments *args, int *exit_co
     printer.joins_ends = !args->every_line;
     printer.with_date = args->show_all;
     struct pages pages = pages_of(cli, &arena, filter, args->oldest_first,
-                                  args->show_all     ? UINT64_MAX
-                                  : args->line_count ? args->line_count
-                                                     : LIST_LINES);
+                                  args->show_all         ? UINT64_MAX
+                                  : args->has_line_count ? args->line_count
+                                                         : LIST_LINES);
     int status = print_pages(&pages, &printer, err);
     arena_free(&arena);
     if (status == 0 && !pages.is_complete) {
-        output_note("these are the %s %" PRIu64 " lines; -n N shows more, --all shows all",
-                    args->oldest_first ? "oldest" : "newest", pages.given);
+        output_note("%s %s %" PRIu64 " line%s; -n N shows more, --all shows all",
+                    pages.given == 1 ? "this is the" : "these are the",
+                    args->oldest_first ? "oldest" : "newest", pages.given,
+                    pages.given == 1 ? "" : "s");
     }
     return status;
 }
 
 static int run_list(const struct command *self, const struct arguments *args)
 {
+    struct error err = {0};
     (void)self;
+    if (args->has_line_count && (args->line_count == 0 || args->show_all)) {
+        error_set(&err, STATUS_INVALID_ARGUMENT, "%s",
+                  args->show_all ? "-n and --all exclude each other"
+                                 : "-n 0: there is nothing to list");
+        (void)cli_report(&err);
+        return CLI_EXIT_USAGE;
+    }
     return audit_filter_run(args, list_body);
 }
 
@@ -201,8 +211,8 @@ static int tail_body(struct cli *cli, const struct arguments *args, int *exit_co
     struct audit_printer printer = audit_printer_for(args->output);
     printer.is_endless = args->follow;
     printer.form = args->follow && printer.form == AUDIT_JSON ? AUDIT_JSONL : printer.form;
-    struct pages pages =
-        pages_of(cli, &cli->arena, filter, false, args->line_count ? args->line_count : TAIL_LINES);
+    struct pages pages = pages_of(cli, &cli->arena, filter, false,
+                                  args->has_line_count ? args->line_count : TAIL_LINES);
     if (gather(&pages, &records, &count, &behind, err) < 0) {
         return -err->status;
     }
@@ -516,7 +526,7 @@ static const struct argp_option tail_options[] = {
     ARG_WHERE,
     {NULL, 0, NULL, 0, "Of the answer:", 2},
     ARG_LINES_OUTPUT,
-    {"lines", 'n', "N", 0, "begin with the last N (10)", 0},
+    {"lines", 'n', "N", 0, "begin with the last N (10); 0 for those to come only", 0},
     {"follow", 'f', NULL, 0, "go on with lines as they come, until interrupted", 0},
     ARG_END,
 };

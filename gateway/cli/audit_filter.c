@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "gateway/cli/field.h"
 #include "gateway/cli/time_option.h"
@@ -21,6 +22,12 @@ static const char *const outcomes[] = {"exited",    "signaled",   "timed_out",
 static const char *const kinds[] = {
     "AccessLog", "DaemonLog",      "RunLog",          "NetworkLog",  "WorkspaceLog",
     "AuditGap",  "AuditTombstone", "AuditCheckpoint", "AuditErased", NULL};
+
+/* As gateway/audit/README.md lists them. */
+static const char *const events[] = {
+    "DECISION",      "END",         "RUN_END", "NETWORK_DENIED", "WORKSPACE_RUNNING",
+    "WORKSPACE_END", "BUILD_END",   "START",   "STOP",           "CONNECTED",
+    "DISCONNECTED",  "AUDIT_ERASE", NULL};
 
 enum form {
     FORM_ANY,   /* a name, as it is */
@@ -49,7 +56,7 @@ static const struct member {
     {OPT_WHERE_OUTCOME, "--outcome", "outcome", FORM_WORD, outcomes},
     {OPT_WHERE_CODE, "--code", "code", FORM_CODE, NULL},
     {OPT_WHERE_KIND, "--kind", "kind", FORM_WORD, kinds},
-    {OPT_WHERE_EVENT, "--event", "event", FORM_UPPER, NULL},
+    {OPT_WHERE_EVENT, "--event", "event", FORM_WORD, events},
     {OPT_WHERE_RUN, "--run", "run_id", FORM_ANY, NULL},
     {OPT_WHERE_REQUEST, "--request", "request_id", FORM_ANY, NULL},
     {OPT_WHERE_PEER, "--peer", "peer", FORM_ANY, NULL},
@@ -156,6 +163,10 @@ static int add_time(const char *option, const char *value, int64_t now_seconds, 
     if (time_option_parse(option, value, now_seconds, &seconds, &nanos, err) < 0) {
         return -err->status;
     }
+    if (seconds < 0 || seconds >= INT64_MAX / 1000000000) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "%s '%s': no time between 1970 and 2262",
+                         option, value);
+    }
     *to = CODEC_NEW(arena, Google__Protobuf__Timestamp, google__protobuf__timestamp);
     if (!*to) {
         return no_memory(err);
@@ -245,7 +256,7 @@ int audit_filter_run(const struct arguments *args,
     struct error err = {0};
     Ext__AuditFilter *ignored = NULL;
     arena_init(&arena, CHECK_ARENA_BYTES);
-    int status = audit_filter_make(args, 0, &arena, &ignored, &err);
+    int status = audit_filter_make(args, time(NULL), &arena, &ignored, &err);
     arena_free(&arena);
     if (status < 0) {
         (void)cli_report(&err);

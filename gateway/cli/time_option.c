@@ -114,10 +114,8 @@ static bool take_time_of_day(const char **at, struct tm *tm, uint32_t *ret_nanos
         !take_digits(at, 2, &tm->tm_min)) {
         return false;
     }
-    if (take_char(at, ':') && !take_digits(at, 2, &tm->tm_sec)) {
-        return false;
-    }
-    if (take_char(at, '.') && !take_fraction(at, ret_nanos)) {
+    if (take_char(at, ':') && (!take_digits(at, 2, &tm->tm_sec) ||
+                               (take_char(at, '.') && !take_fraction(at, ret_nanos)))) {
         return false;
     }
     return tm->tm_hour < 24 && tm->tm_min < 60 && tm->tm_sec < 60;

@@ -68,6 +68,7 @@ START_TEST(every_option_has_its_member)
                             : key == OPT_WHERE_OUTCOME      ? "lost"
                             : key == OPT_WHERE_CODE         ? "OK"
                             : key == OPT_WHERE_KIND         ? "RunLog"
+                            : key == OPT_WHERE_EVENT        ? "end"
                             : key == OPT_WHERE_SINCE        ? "2d"
                             : key == OPT_WHERE_UNTIL        ? "1d"
                             : key == OPT_WHERE_IN_WORKSPACE ? NULL
@@ -102,6 +103,9 @@ START_TEST(wrong_values_are_refused_with_what_they_may_be)
         {OPT_WHERE_USER, "", "--user '': a value"},
         {OPT_WHERE_USER, "\xff", "--user: the value is not UTF-8"},
         {OPT_WHERE_SINCE, "soon", "--since 'soon': expected"},
+        {OPT_WHERE_SINCE, "1901-01-01", "--since '1901-01-01': no time between 1970 and 2262"},
+        {OPT_WHERE_UNTIL, "9999-12-31", "--until '9999-12-31': no time between 1970 and 2262"},
+        {OPT_WHERE_EVENT, "ended", "--event 'ended': DECISION, END, RUN_END"},
         {OPT_WHERE_IN_WORKSPACE, "maybe", "--in-workspace 'maybe': yes or no"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
