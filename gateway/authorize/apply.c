@@ -343,7 +343,7 @@ static int prune_one(struct apply *a, struct policy_uses *uses, ProtobufCMessage
 {
     const char *name = resource_name(policy);
     struct error used = {0};
-    int rc = policy_uses_check_none(uses, name, &used);
+    int rc = a->options->prune_attached ? 0 : policy_uses_check_none(uses, name, &used);
     if (rc) {
         *err = a->options->prune_all ? used : *err;
         return a->options->prune_all ? rc : 0;

@@ -28,6 +28,8 @@ struct apply_options {
     void *approve_arg;
     /* Policies that are not in the text must go: one that is attached is an error, not kept. */
     bool prune_all;
+    /* With dry_run, to ask what another set would decide: attached ones go as well. */
+    bool prune_attached;
     /* With dry_run: so many requests of the audit log are decided again. */
     size_t audit_lines;
 };

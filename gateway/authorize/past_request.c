@@ -84,7 +84,9 @@ int past_request_make(struct gateway *g, const struct audit_line *line, struct r
     r->past = past;
     r->method = method_find(str_from(line->path));
     if (!r->method || !line->session_uid[0]) {
-        return error_set(err, STATUS_NOT_FOUND, "the line names no session or no method");
+        return error_set(err, STATUS_NOT_FOUND,
+                         "no policy was asked: without a Session or a method it was %s as %.60s",
+                         line->is_allowed ? "allowed" : "denied", line->reason);
     }
     int rc = actor_load(r, line->session_uid, err);
     if (rc) {

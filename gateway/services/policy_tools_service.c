@@ -227,6 +227,7 @@ static void explain_then(struct question *q)
     const struct apply_options options = {.dry_run = true,
                                           .prune = true,
                                           .prune_all = true,
+                                          .prune_attached = true,
                                           .wall_ns = r->started_at_ns,
                                           .approve = decide_then,
                                           .approve_arg = q};
@@ -242,6 +243,11 @@ static void explain_then(struct question *q)
                          version, err.text);
         note(&q->notes, text ? text : "");
         return;
+    }
+    if (cstr_eq(then->reason, "POLICY_MISSING")) {
+        char *text = arena_printf(
+            &r->arena, "a policy that is attached now is not in version %" PRIu64, version);
+        note(&q->notes, text ? text : "");
     }
     then->policy_set_version = version;
     q->message->is_changed = !is_same_outcome(then, q->message);

@@ -275,8 +275,15 @@ def an_explanation_is_of_then_and_of_now(platform):
         assert "Under the policies of now" in out and "really never root" in out and "otherwise" in out, out
         explained = json.loads(platform.ok("audit", "explain", denied, "-o", "json"))
         assert explained["then"]["rule"] == "never root" and explained["isChanged"], explained
+        # The first decision of this log is older than the policy, which is attached to somebody now.
+        older = next(str(x["sequence"]) for x in platform.audit_lines() if at(x, "cordium", "policySetVersion"))
+        out = platform.ok("audit", "explain", older)
+        assert "Under the policies of then" in out and "cannot be told" not in out, out
     finally:
         platform.ok("apply", "-", stdin=DENY_ROOT % scene.policy)
+    nobody = platform.ok("audit", "list", "--reason", "unauthenticated", "--event", "decision", "-n", "1")
+    done = platform.cli("audit", "explain", str(json.loads(nobody)["sequence"]))
+    assert done.returncode == 1 and "no policy was asked" in done.stderr and "denied as UNAUTHENTICATED" in done.stderr, done
     daemon = next(x for x in platform.audit_lines() if x["kind"] == "DaemonLog")
     done = platform.cli("audit", "explain", str(daemon["sequence"]))
     assert done.returncode == 1 and "nothing to explain" in done.stderr, done
