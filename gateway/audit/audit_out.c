@@ -41,21 +41,59 @@ static size_t token_at(struct str s)
     return 0;
 }
 
+/* A text that is looked through from its beginning to its end. */
+struct looking {
+    struct str text;
+    size_t plain_until; /* no userinfo begins in front of this */
+};
+
+/* Bytes from i on that may be the userinfo of a URL (RFC 3986 section 3.2.1), up to its '@'; 0 when
+ * there are none. */
+static size_t userinfo_length(struct looking *l, size_t i)
+{
+    const struct str s = l->text;
+    size_t end = i;
+    if (i < l->plain_until) {
+        return 0;
+    }
+    while (end < s.len && (unsigned char)s.ptr[end] > ' ' && !strchr("@/'\"<>", s.ptr[end])) {
+        end++;
+    }
+    l->plain_until = end; /* each byte is looked at once, however many ':' there are */
+    return end < s.len && s.ptr[end] == '@' ? end - i : 0;
+}
+
+/* Length of the secret that follows byte i, 0 when none does: a password ("user:password@host"), or
+ * all that stands before the host of a URL, which may be a token. An image's "name:tag@sha256:" is
+ * neither. */
+static size_t userinfo_after(struct looking *l, size_t i)
+{
+    const struct str s = l->text;
+    bool is_scheme = i >= 2 && memcmp(s.ptr + i - 2, "://", 3) == 0;
+    size_t n = is_scheme || s.ptr[i] == ':' ? userinfo_length(l, i + 1) : 0;
+    struct str host = str_make(s.ptr + i + 1 + n, s.len - i - 1 - n);
+    return str_starts_with(host, STR("@sha256:")) ? 0 : n;
+}
+
 static const char mask[] = "[redacted]";
 
 /* Copies up to bytes_max of s, and a mask's length more at most; returns the length. */
 static size_t redact(struct str s, size_t bytes_max, char *text)
 {
+    struct looking looking = {.text = s};
     size_t n = 0;
+    size_t secret = token_at(s);
     for (size_t i = 0; i < s.len && n < bytes_max;) {
-        size_t token = token_at(str_make(s.ptr + i, s.len - i));
-        if (token > 0) {
+        if (secret > 0) {
             memcpy(text + n, mask, sizeof mask - 1);
             n += sizeof mask - 1;
-            i += token;
-        } else {
-            text[n++] = s.ptr[i++];
+            i += secret;
+            secret = token_at(str_make(s.ptr + i, s.len - i));
+            continue;
         }
+        text[n++] = s.ptr[i];
+        secret = userinfo_after(&looking, i++);
+        secret = secret ? secret : token_at(str_make(s.ptr + i, s.len - i));
     }
     return n;
 }

@@ -10,8 +10,8 @@
  * Keys are the caller's own literals. */
 
 /* The one door for text that somebody else wrote: control characters are escaped, what looks like
- * one of our tokens is masked, and what is longer than AUDIT_TEXT_MAX_BYTES is cut. An empty text
- * is left out. key NULL: an element of an array. */
+ * one of our tokens or the password of a URL is masked, and what is longer than
+ * AUDIT_TEXT_MAX_BYTES is cut. An empty text is left out. key NULL: an element of an array. */
 enum { AUDIT_TEXT_MAX_BYTES = 1024 };
 void audit_put_text(struct json_out *j, const char *key, struct str s);
 

@@ -1,6 +1,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "gateway/audit/audit_out.h"
 #include "gateway/audit/audit_record.h"
 #include "gateway/config.h"
 #include "tests/unit/gateway/actor_fixture.h"
@@ -90,6 +91,36 @@ START_TEST(a_token_in_a_recorded_command_is_masked)
 }
 END_TEST
 
+/* What fails says its address: of an image, of a repository. */
+START_TEST(a_password_in_an_address_is_masked)
+{
+    static const struct {
+        const char *text;
+        const char *written;
+    } examples[] = {
+        {"pull 'https://user:pass@host:5000/x:1': no",
+         "\"pull 'https://[redacted]@host:5000/x:1': no\""},
+        {"pull 'user:p:ss@127.0.0.1:1/x': no", "\"pull 'user:[redacted]@127.0.0.1:1/x': no\""},
+        {"https://ghp_token@git.example/x", "\"https://[redacted]@git.example/x\""},
+        {"ssh://a:p\xc3\xa4ss@h cat_Zx8Zx8Zx8Zx8Zx8Zx8Zx8", "\"ssh://[redacted]@h [redacted]\""},
+        {"host:5000/x:1@sha256:0123", "\"host:5000/x:1@sha256:0123\""},
+        {"git@host:path at 10:20:30, [::1]:80, bob@example.com",
+         "\"git@host:path at 10:20:30, [::1]:80, bob@example.com\""},
+        {"https://host/a@b", "\"https://host/a@b\""},
+        {":::::", "\":::::\""},
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        struct buf out;
+        buf_init(&out, 4096);
+        struct json_out j = json_out_to(&out);
+        audit_put_text(&j, NULL, str_from(examples[i].text));
+        ck_assert_msg(str_eq(buf_str(&out), str_from(examples[i].written)), "%.*s", (int)out.len,
+                      (const char *)out.ptr);
+        buf_free(&out);
+    }
+}
+END_TEST
+
 START_TEST(each_limit_of_a_run_is_recorded_with_who_set_it)
 {
     struct actor_fixture f;
@@ -115,6 +146,7 @@ Suite *suite_audit_record(void)
     tcase_add_test(t, the_text_of_a_command_is_recorded_once_and_only_when_it_is_asked_for);
     tcase_add_test(t, a_long_command_of_control_characters_still_fits);
     tcase_add_test(t, a_token_in_a_recorded_command_is_masked);
+    tcase_add_test(t, a_password_in_an_address_is_masked);
     tcase_add_test(t, each_limit_of_a_run_is_recorded_with_who_set_it);
     suite_add_tcase(s, t);
     return s;
