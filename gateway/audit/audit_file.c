@@ -87,13 +87,25 @@ static uint64_t monotonic_ns(void)
 
 /* Lines that go to a file which has no name any more, or behind what others wrote, are lost to
  * whoever verifies: they would be acknowledged all the same. */
-static bool is_as_left(const struct audit_file *f)
+static bool is_as_left(struct audit_file *f, struct audit_write *w)
 {
     struct stat own;
-    struct stat named;
-    return fstat(f->fd, &own) == 0 && own.st_size == f->bytes &&
-           fstatat(f->dir_fd, SEGMENT_ACTIVE_NAME, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           named.st_ino == own.st_ino && named.st_dev == own.st_dev;
+    struct stat named = {0};
+    w->failed_step = "look at audit.jsonl";
+    if (fstat(f->fd, &own) == -1 ||
+        (fstatat(f->dir_fd, SEGMENT_ACTIVE_NAME, &named, AT_SYMLINK_NOFOLLOW) == -1 &&
+         errno != ENOENT)) {
+        w->write_errno = errno; /* such as a folder that is closed to us: until it is open again */
+        return false;
+    }
+    if (own.st_nlink == 0 || own.st_size != f->bytes || named.st_ino != own.st_ino ||
+        named.st_dev != own.st_dev) {
+        w->failed_step = "audit.jsonl was removed, replaced, cut or written to by somebody else";
+        w->write_errno = ESTALE;
+        f->is_broken = true;
+        return false;
+    }
+    return true;
 }
 
 /* A failed fdatasync may have lost pages, and nothing is known then. */
@@ -152,10 +164,7 @@ void audit_file_write_group(struct audit_file *f, const struct audit_group *grou
 {
     struct str rest = buf_str(&group->lines);
     *ret = (struct audit_write){0};
-    if (!is_as_left(f)) {
-        f->is_broken = true;
-        ret->failed_step = "audit.jsonl was removed, replaced, cut or written to by somebody else";
-        ret->write_errno = ESTALE;
+    if (!is_as_left(f, ret)) {
         return;
     }
     if (group->has_cut) {

@@ -46,6 +46,7 @@ struct audit_log {
     bool sync_is_due;        /* and they have waited long enough */
     bool is_sync_wanted;     /* by the group being written */
     bool rotation_is_wanted; /* by audit_log_rotate() */
+    int told_errno;          /* of the failure that goes on; 0: none does */
 
     struct audit_write result;
 };
@@ -243,8 +244,13 @@ static void stay_in_file(struct audit_log *log, struct audit_position *after_cut
 
 /* ---- the end of a group ---- */
 
+/* Once, and not for each request that is refused. */
 static void report_failure(struct audit_log *log)
 {
+    if (log->told_errno == log->result.write_errno) {
+        return;
+    }
+    log->told_errno = log->result.write_errno;
     log_error("audit log %s: %s: %s; nothing is done until it can be written%s", log->dir,
               log->result.failed_step, strerror(log->result.write_errno),
               log->file.is_broken ? " and the gateway was restarted" : "");
@@ -278,6 +284,10 @@ static void accept_group(struct audit_log *log, struct audit_group *done)
         stay_in_file(log, &done->end);
     }
     log->written = done->end;
+    if (log->told_errno) {
+        log_info("audit log %s: it is written again", log->dir);
+        log->told_errno = 0;
+    }
     plan_sync(log, log->is_sync_wanted);
     observe(log, done, done->lines.len, log->is_sync_wanted);
     if (done->has_checkpoint && log->options.on_checkpoint) {
