@@ -22,7 +22,7 @@ broken() {
 
 [ $# -ge 2 ] || die "usage: verify-offline.sh DIR PUBLIC-KEY [SEQUENCE:HASH]"
 folder=$1 public_key=$2 anchor=${3:-}
-for tool in sha256sum split truncate jq openssl zstd base64; do
+for tool in sha256sum split truncate od jq openssl zstd base64; do
     command -v $tool >/dev/null || die "$tool is not installed"
 done
 [ -r "$folder/audit.jsonl" ] || die "'$folder/audit.jsonl' cannot be read"
@@ -143,7 +143,7 @@ check_chunk() {
     rm -rf "$lines"
     mkdir "$lines"
     split -l 1 -a 4 "$1" "$lines/" || die "split failed"
-    if [ -n "$(tail -c 1 "$1")" ]; then # the last line is being written, or a crash has torn it
+    if [ "$(tail -c 1 "$1" | od -An -tx1)" != " 0a" ]; then # the last line is being written, or a crash has torn it
         local last
         for last in "$lines"/*; do :; done
         [ "$file" = audit.jsonl ] || { line_in_file=$((line_in_file + $(wc -l <"$1"))); broken "the file ends within a line"; }
@@ -183,6 +183,7 @@ while IFS= read -r path; do
 done <"$work/names"
 check_file "$folder/audit.jsonl"
 
+[ $number -gt 0 ] || die "there is no line of a log in '$folder'"
 [ $torn = 0 ] || broken "the log ends with a line that is none, and no gap record accounts for it"
 # A tombstone counts when a checkpoint vouches for it: whoever has no key cannot order anything.
 for pair in "${!erased[@]}"; do

@@ -479,6 +479,12 @@ def standard_tools_alone_find_what_was_changed(platform):
             done = offline(folder)
             assert done.returncode == (0 if count == 1 else 2), (count, done)
         assert "1 lines were torn" in done.stdout, done
+        for text, code in ((lines + [b"\0"], 0), ([], 1)):  # what a crash leaves; a log without a line proves nothing
+            with open(path, "wb") as file:
+                file.writelines(text)
+            assert offline(folder).returncode == code, (text[-1:], offline(folder))
+        with open(path, "wb") as file:
+            file.writelines(lines)
         subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", folder + "/other"], check=True)
         subprocess.run(["openssl", "pkey", "-in", folder + "/other", "-pubout", "-out", folder + "/audit.pub"], check=True)
         done = offline(folder)
