@@ -146,7 +146,11 @@ check_chunk() {
     if [ "$(tail -c 1 "$1" | od -An -tx1)" != " 0a" ]; then # the last line is being written, or a crash has torn it
         local last
         for last in "$lines"/*; do :; done
-        [ "$file" = audit.jsonl ] || { line_in_file=$((line_in_file + $(wc -l <"$1"))); broken "the file ends within a line"; }
+        if [ "$file" != audit.jsonl ]; then
+            last=$(($(wc -l <"$1") + 1))
+            line_in_file=$((line_in_file + last)) number=$((number + last))
+            broken "the file ends within a line"
+        fi
         rm "$last"
     fi
     [ -n "$(ls "$lines")" ] || return 0
