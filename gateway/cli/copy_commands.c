@@ -14,6 +14,7 @@
 
 #include "executor/proc/fd.h"
 #include "gateway/cli/exec_stream.h"
+#include "gateway/cli/interrupt.h"
 #include "gateway/cli/local_file.h"
 #include "gateway/cli/local_tree.h"
 
@@ -23,6 +24,7 @@ extern char **environ;
 struct place {
     const char *workspace; /* NULL: here */
     const char *path;
+    int interrupt_fd; /* readable when the copy is to end: what is half there is removed then */
 };
 
 static struct place parse_place(struct cli *cli, const char *text)
@@ -30,9 +32,9 @@ static struct place parse_place(struct cli *cli, const char *text)
     const char *colon = strchr(text, ':');
     const char *slash = strchr(text, '/');
     if (!colon || colon == text || (slash && slash < colon)) {
-        return (struct place){NULL, text};
+        return (struct place){NULL, text, 0};
     }
-    return (struct place){cli_printf(cli, "%.*s", (int)(colon - text), text), colon + 1};
+    return (struct place){cli_printf(cli, "%.*s", (int)(colon - text), text), colon + 1, 0};
 }
 
 static const char *base_name(const char *path)
@@ -76,6 +78,13 @@ static int upload_folder(struct cli *cli, const char *from, const struct place *
 {
     int ends[2];
     pid_t tar = -1;
+    struct stat st;
+    if (stat(from, &st) == -1) {
+        return error_set_errno(err, STATUS_NOT_FOUND, errno, "cannot open '%s'", from);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        return error_set(err, STATUS_INVALID_ARGUMENT, "'%s' is no folder: leave -r out", from);
+    }
     if (pipe2(ends, O_CLOEXEC) == -1) {
         return error_set_errno(err, STATUS_RESOURCE_EXHAUSTED, errno, "pipe");
     }
@@ -89,6 +98,7 @@ static int upload_folder(struct cli *cli, const char *from, const struct place *
             .workspace = to->workspace,
             .command = cli_printf(cli, "mkdir -p -- %s && tar -C %s -xf -", path, path),
             .input_fd = ends[0],
+            .interrupt_fd = to->interrupt_fd,
         };
         status = exec_stream_run(cli, &x, err);
         status = status == 0 ? check_exit(&x, to->path, err) : status;
@@ -125,6 +135,7 @@ static int upload_file(struct cli *cli, const char *from, const struct place *to
             "rm -f \"$n\"; exit 1",
             path, name, (unsigned)(st.st_mode & 0777)),
         .input_fd = fd,
+        .interrupt_fd = to->interrupt_fd,
     };
     int status = exec_stream_run(cli, &x, err);
     return status < 0 ? status : check_exit(&x, to->path, err);
@@ -148,6 +159,7 @@ static int download(struct cli *cli, const struct place *from, const char *comma
         .workspace = from->workspace,
         .command = command,
         .input_fd = -1,
+        .interrupt_fd = from->interrupt_fd,
         .on_stdout = write_to_sink,
         .state = &sink,
     };
@@ -171,9 +183,11 @@ static int download_file(struct cli *cli, const struct place *from, const char *
     const char *words[] = {from->path};
     const char *path = exec_quote_words(cli, words, 1);
     /* Reading a pipe or a device would not come to an end. */
-    const char *command = cli_printf(
-        cli, "if [ -f %s ]; then exec cat < %s; fi; echo %s: not a regular file >&2; exit 1", path,
-        path, path);
+    const char *command =
+        cli_printf(cli,
+                   "p=%s; if [ -f \"$p\" ]; then exec cat < \"$p\"; fi; w='not a regular file'; "
+                   "[ -e \"$p\" ] || w='No such file or directory'; echo \"$p: $w\" >&2; exit 1",
+                   path);
     int status = download(cli, from, command, fd, err);
     if (status == 0 && rename(partial, target) == -1) {
         status =
@@ -255,6 +269,8 @@ static int copy_body(struct cli *cli, const struct arguments *args, int *exit_co
         return error_set(err, STATUS_INVALID_ARGUMENT,
                          "exactly one of source and target must be WORKSPACE:PATH");
     }
+    int interrupt_fd = interrupt_open();
+    from.interrupt_fd = to.interrupt_fd = interrupt_fd > 0 ? interrupt_fd : 0;
     (void)signal(SIGPIPE, SIG_IGN); /* a tar that ended early shows in its exit code */
     if (to.workspace) {
         return args->is_recursive ? upload_folder(cli, from.path, &to, err)

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,20 +16,19 @@ enum { DEPTH_MAX = 256, FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_C
 
 static int merge_level(int from_fd, int to_fd, const char *path, unsigned depth, struct error *err);
 
-/* A folder that its owner may not write to cannot be moved, nor emptied. */
-static int move_folder(int from_fd, int to_fd, const char *name, mode_t mode)
+/* A folder is made anew rather than moved, since each thing in it is to be looked at. One that its
+ * owner may not write to could be neither filled nor emptied: it gets its mode when that is done.
+ */
+static int merge_folder(int from_fd, int to_fd, const char *name, mode_t mode, const char *path,
+                        unsigned depth, struct error *err)
 {
-    if (fchmodat(from_fd, name, mode | S_IRWXU, 0) == -1 ||
-        renameat2(from_fd, name, to_fd, name, RENAME_NOREPLACE) == -1) {
-        return -errno;
+    const bool is_new = mkdirat(to_fd, name, S_IRWXU) == 0;
+    if (!is_new && errno != EEXIST) {
+        return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
+                               "cannot write the folder '%s' below '%s'", name, path);
     }
-    return fchmodat(to_fd, name, mode, 0) == -1 ? -errno : 0;
-}
-
-static int merge_folder(int from_fd, int to_fd, const char *name, const char *path, unsigned depth,
-                        struct error *err)
-{
-    AUTO_FD int from = openat(from_fd, name, FOLDER_FLAGS);
+    const bool is_open = fchmodat(from_fd, name, mode | S_IRWXU, 0) == 0;
+    AUTO_FD int from = is_open ? openat(from_fd, name, FOLDER_FLAGS) : -1;
     AUTO_FD int to = openat(to_fd, name, FOLDER_FLAGS);
     if (from == -1 || to == -1) {
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
@@ -36,7 +36,12 @@ static int merge_folder(int from_fd, int to_fd, const char *name, const char *pa
                                "or copy to where its link leads",
                                name, path);
     }
-    return merge_level(from, to, path, depth + 1, err);
+    int status = merge_level(from, to, path, depth + 1, err);
+    if (status == 0 && is_new && fchmod(to, mode) == -1) {
+        status = error_set_errno(err, STATUS_FAILED_PRECONDITION, errno,
+                                 "cannot set the mode of the folder '%s' below '%s'", name, path);
+    }
+    return status;
 }
 
 static int merge_entry(int from_fd, int to_fd, const char *name, const char *path, unsigned depth,
@@ -47,15 +52,7 @@ static int merge_entry(int from_fd, int to_fd, const char *name, const char *pat
         return error_set_errno(err, STATUS_FAILED_PRECONDITION, errno, "cannot copy '%s'", name);
     }
     if (S_ISDIR(st.st_mode)) {
-        int moved = move_folder(from_fd, to_fd, name, st.st_mode & 07777);
-        if (moved == 0) {
-            return 0;
-        }
-        if (moved != -EEXIST) {
-            return error_set_errno(err, STATUS_FAILED_PRECONDITION, -moved,
-                                   "cannot write the folder '%s' below '%s'", name, path);
-        }
-        return merge_folder(from_fd, to_fd, name, path, depth, err);
+        return merge_folder(from_fd, to_fd, name, st.st_mode & 01777, path, depth, err);
     }
     if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) {
         fprintf(stderr, "cordium: '%s' is left out: it is a pipe, a socket or a device\n", name);

@@ -143,8 +143,10 @@ ARCHIVES = [
     ("a file through a link", [member("ok", data=b"ok"), link("way", ".."), member("way/escaped", data=b"x")]),
     ("a hard link to a file outside", [member("ok", data=b"ok"), hard_link("hard", "../outside"), link("soft", "../outside"),
                                        hard_link("harder", "soft"), member("harder", data=b"overwritten")]),
-    ("devices, pipes and set-user-id", [member("ok", data=b"ok"), device("node", 1, 11), fifo("pipe"),
-                                        member("suid", data=b"x", mode=0o6755)]),
+    ("devices, pipes and set-user-id", [member("ok", data=b"ok"), folder("deep"), folder("deep/er"),
+                                        *[make(where + name) for where in ("", "deep/", "deep/er/") for name, make in (
+                                            ("node", lambda path: device(path, 1, 11)), ("pipe", fifo),
+                                            ("suid", lambda path: member(path, data=b"x", mode=0o6755)))]]),
 ]
 
 

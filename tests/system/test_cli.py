@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 import fixture
-from harness import main, test
+from harness import eventually, main, test
 
 
 def worker(platform):
@@ -80,6 +80,44 @@ def cp_brings_files_and_folders_there_and_back(platform):
                     assert file.read() == data, path
             done = platform.cli("cp", name + ":/workspace/nothing", folder + "/x", token=worker(platform))
             assert done.returncode == 1 and not os.path.exists(folder + "/x"), done
+            assert "No such file" in done.stderr, done
+            done = platform.cli("cp", "-r", folder + "/one", name + ":/workspace/x", token=worker(platform))
+            assert done.returncode == 1 and "leave -r out" in done.stderr, done
+    finally:
+        platform.ok("delete", "workspace", name, token=worker(platform))
+
+
+@test
+def cp_leaves_pipes_out_wherever_they_lie(platform):
+    name = platform.ok("run", "--template", fixture.BOX, token=worker(platform)).strip()
+    try:
+        platform.ok("exec", name, "--", "sh", "-c", "mkdir -p tree/a/b; cd tree; mkfifo p a/p a/b/p; echo x > a/b/file; chmod 555 a/b",
+                    token=worker(platform))
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):  # also into what is there
+                done = platform.cli("cp", "-r", name + ":/workspace/tree", folder + "/tree", token=worker(platform))
+                assert done.returncode == 0 and "left out" in done.stderr, done
+                found = {os.path.join(path, n) for path, _, names in os.walk(folder + "/tree") for n in names}
+                assert found == {folder + "/tree/a/b/file"}, found
+                assert os.stat(folder + "/tree/a/b").st_mode & 0o777 == 0o555
+    finally:
+        platform.ok("delete", "workspace", name, token=worker(platform))
+
+
+@test
+def an_interrupted_cp_leaves_nothing_half_here(platform):
+    name = platform.ok("run", "--template", fixture.BOX, token=worker(platform)).strip()
+    try:
+        platform.ok("exec", name, "--", "sh", "-c", "mkdir d; truncate -s 900G d/huge", token=worker(platform))
+        for words in (["cp", name + ":/workspace/d/huge"], ["cp", "-r", name + ":/workspace/d"]):
+            with tempfile.TemporaryDirectory() as folder:
+                client = subprocess.Popen([os.path.join(platform.bin, "cordium"), *words, folder + "/copy"],
+                                          env=platform.cli_env(worker(platform)), stderr=subprocess.DEVNULL)
+                assert eventually(lambda: any(names for _, _, names in os.walk(folder)), 10)
+                client.send_signal(signal.SIGINT)
+                assert client.wait(20) != 0
+                left = [names for _, _, names in os.walk(folder) if names]
+                assert not left, left
     finally:
         platform.ok("delete", "workspace", name, token=worker(platform))
 
