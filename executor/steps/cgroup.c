@@ -539,6 +539,7 @@ static int run_refresh(struct cgroup_run *run, struct error *err)
         group->past_pids_denied += now.pids_denied - run->node.start.pids_denied;
     }
     int r = run_renew_pids(run, err);
+    run->node.is_killed = false;
     run->node.start = cgroup_node_counters(group->host, &run->node);
     run->is_fresh = r == 0;
     return r;
@@ -595,7 +596,12 @@ int cgroup_run_kill(struct cgroup_run *run)
         return 0; /* nobody is left to fork */
     }
     run->has_limits = true; /* pids.max is 0 now */
-    return cgroup_node_kill(run->group->host, &run->node, &run->kill_start);
+    const struct cgroup_host *host = run->group->host;
+    if (!run->node.is_killed) {
+        run->node.pids_denied_at_kill = cgroup_node_counters(host, &run->node).pids_denied;
+        run->node.is_killed = true;
+    }
+    return cgroup_node_kill(host, &run->node, &run->kill_start);
 }
 
 void cgroup_run_release(struct cgroup_run *run)

@@ -37,6 +37,9 @@ struct cgroup_node {
     int dirs[CGROUP_HIERARCHIES];
     int join[CGROUP_HIERARCHIES];
     struct cgroup_counters start;
+    /* A kill lets nothing fork: what is refused from then on is no news of the limit. */
+    bool is_killed;
+    uint64_t pids_denied_at_kill;
     /* What the kernel's peaks stood at when the use began: a higher one is this use's own. */
     uint64_t memory_peak_start; /* 0 when the peak begins anew, and where it began at nothing */
     uint64_t pids_peak_start;

@@ -50,6 +50,9 @@ struct cgroup_counters cgroup_node_counters(const struct cgroup_host *host,
         c.cpu_user_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_user") / 1000;
         c.cpu_system_us = read_u64(d[CGROUP_CPUACCT], "cpuacct.usage_sys") / 1000;
     }
+    if (node->is_killed) {
+        c.pids_denied = node->pids_denied_at_kill;
+    }
     return c;
 }
 

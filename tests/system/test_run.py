@@ -104,6 +104,13 @@ def pids_that_were_denied_are_a_fact(platform):
 
 
 @test
+def what_a_kill_lets_not_fork_is_no_fact_about_the_limit(platform):
+    command = "(while :; do sleep 0.001; done) & (while :; do true | true; done) & sleep 0.02; echo main"
+    for _ in range(20):
+        assert run(platform, command=command, limits={"pids": 100})["facts"] == {}
+
+
+@test
 def a_full_disk_is_a_fact(platform):
     result = run(platform, command="dd if=/dev/zero of=full bs=1M; exit 5", limits={"diskMegabytes": 16})
     assert result["outcome"] == "exited" and result["exitCode"] == 5, result
