@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 import time
 
 import images
@@ -42,6 +43,26 @@ def content_of(file):
     return file.get("text", "") or base64.b64decode(file.get("data", ""))
 
 
+def links_read_outside(world):
+    """What reading by name, as a trusting collector does, gives for such a link; and a pipe would hold it up."""
+    place = os.path.join(world.scratch, "read")
+    shutil.rmtree(place, ignore_errors=True)
+    os.makedirs(place)
+    os.symlink("/etc/passwd", os.path.join(place, "link"))
+    os.mkfifo(os.path.join(place, "pipe"))
+    with open("/etc/passwd") as file:
+        theirs = file.read()
+    with open(os.path.join(place, "link")) as file:
+        assert file.read() == theirs, "the link is not followed: the control shows nothing"
+    try:
+        subprocess.run(["cat", os.path.join(place, "pipe")], timeout=0.5, check=False)
+        raise AssertionError("the pipe does not hold its reader up: the control shows nothing")
+    except subprocess.TimeoutExpired:
+        pass
+    shutil.rmtree(place)
+    return "reading by name gives /etc/passwd for such a link outside, and waits for such a pipe"
+
+
 def check_collected(result):
     assert result["outcome"] == "exited", result
     files = {f["path"]: f for f in result.get("files", [])}
@@ -74,7 +95,7 @@ def collected_files(world):
     code, text = world.platform.curl("/v1/run", json.dumps({"image": world.image, "argv": ["true"], "collect": ["../../etc/*"]}),
                                      world.access)
     assert code == 400 and "collect" in text, f"HTTP {code}: {text[:200]}"
-    return told + ["a pattern with .. refused"], links_followed_outside(world)
+    return told + ["a pattern with .. refused"], links_read_outside(world)
 
 
 @attack("5/29", "a folder that becomes a link while results are collected")
@@ -90,7 +111,7 @@ def flipping_folder(world):
             assert content_of(file) in (MINE, b"", ""), f"{file['path']} came back with {content_of(file)[:60]!r}"
             with_file += content_of(file) == MINE
     assert with_file > 0, "no file came back at all"
-    return [f"user and root: {rounds} rounds, {with_file} with the file itself"], links_followed_outside(world)
+    return [f"user and root: {rounds} rounds, {with_file} with the file itself"], links_read_outside(world)
 
 
 # --- to the user's own machine ---
@@ -127,7 +148,7 @@ def copied_files(world):
     finally:
         box.delete()
         shutil.rmtree(place)
-    return ["SDK: read inside or refused", *told], links_followed_outside(world)
+    return ["SDK: read inside or refused", *told], links_read_outside(world)
 
 
 EVIL_SHELL = b"""#!/bin/busybox sh
