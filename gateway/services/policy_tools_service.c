@@ -17,6 +17,7 @@
 #include "gateway/policyfile/explanation.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/audit_lookup.h"
+#include "gateway/services/audit_service.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/resource.h"
 
@@ -161,7 +162,7 @@ static int imagine(struct request *r, const Ext__ExplainRequest *q, struct reque
 /* What is explained: a line of the log, or NULL and what the caller imagines. */
 struct question {
     struct request *request;
-    bool is_admin;
+    bool has_trace; /* may see each rule that is tried */
     const struct audit_line *line;
     Ext__Explanation *message;
     struct notes notes;
@@ -194,7 +195,7 @@ static void decide(struct question *q, Ext__Explanation *m, struct decision *ret
     struct error denial = {0};
     struct explainer explainer = {.arena = &q->request->arena, .message = m};
     struct authorize_trace trace = {explainer_step, explainer_value, &explainer};
-    authorize_explain(&q->subject, q->is_admin ? &trace : NULL, ret, &denial);
+    authorize_explain(&q->subject, q->has_trace ? &trace : NULL, ret, &denial);
     fill_outcome(m, ret, &q->request->arena);
 }
 
@@ -280,7 +281,8 @@ static void answer(struct request *r, const struct audit_line *line)
 {
     struct error err = {0};
     struct error ignored = {0};
-    struct question q = {.request = r, .line = line, .is_admin = admin_require(r, &ignored) == 0};
+    struct question q = {
+        .request = r, .line = line, .has_trace = line || admin_require(r, &ignored) == 0};
     q.message = CODEC_NEW(&r->arena, Ext__Explanation, ext__explanation);
     if (q.message) {
         q.message->notes = arena_calloc(&r->arena, NOTES_MAX, sizeof(char *));
@@ -309,10 +311,13 @@ static void on_line(struct request *r, const struct audit_line *line, const stru
 void policy_explain_handle(struct request *r)
 {
     const Ext__ExplainRequest *q = (const Ext__ExplainRequest *)r->message;
-    bool is_about_others = q->session[0] || q->user[0] || q->audit_id[0];
-    struct error not_admin = {0};
-    if (is_about_others && admin_require(r, &not_admin)) {
-        request_fail(r, &not_admin);
+    bool is_about_others = q->session[0] || q->user[0];
+    struct error refusal = {0};
+    int rc = is_about_others ? admin_require(r, &refusal) : 0;
+    /* Whoever may read the log reads the policies' diffs there as well. */
+    rc = rc || !q->audit_id[0] ? rc : audit_resolve(r, &refusal);
+    if (rc) {
+        request_fail(r, &refusal);
     } else if (q->audit_id[0]) {
         audit_lookup_decision(r, q->audit_id, on_line);
     } else {

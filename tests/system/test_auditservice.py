@@ -132,6 +132,15 @@ def an_auditor_reads_the_log_and_nothing_else(platform):
     reply = ok(platform, "List", {"pageSize": 5}, token)
     assert len(reply["records"]) == 5, reply
     assert ok(platform, "Stats", {}, token)["lines"], "no lines"
+    (decided,) = listed(platform, {"user": ["admin"], "reason": ["POLICY_MATCH"], "event": ["DECISION"]}, pageSize=1)
+    explain = "/cordium.ext.v1.PolicyService/Explain"
+    status, text = platform.curl(explain, json.dumps({"auditId": decided["id"]}), token)
+    assert status == 200 and "matchAny" in text, (status, text)
+    status, text = platform.curl(explain, json.dumps({"auditId": decided["id"], "user": "admin"}), token)
+    assert status == 403 and "no administrator" in text, (status, text)
+    plain = users(platform)["plain"][1]
+    status, text = platform.curl(explain, json.dumps({"auditId": decided["id"]}), plain)
+    assert status == 403 and "may not read the audit log" in text, (status, text)
     for path in ("octelium.api.main.cordium.v1.MainService/ListSpace", "octelium.api.main.core.v1.MainService/ListUser",
                  "octelium.api.main.user.v1.MainService/GetStatus", "cordium.ext.v1.RunService/ListRuns"):
         status, text = platform.curl("/" + path, "{}", token)
