@@ -1,5 +1,6 @@
 #include "gateway/authorize/past_request.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "gateway/authorize/authorize.h"
@@ -90,7 +91,12 @@ int past_request_make(struct gateway *g, const struct audit_line *line, struct r
     }
     int rc = actor_load(r, line->session_uid, err);
     if (rc) {
-        return error_set(err, STATUS_NOT_FOUND, "the session or user of that line is gone");
+        return error_set(err, STATUS_NOT_FOUND,
+                         "the Session or User of that line is gone, so it cannot be decided again; "
+                         "it was %s (%.60s) under version %" PRIu64
+                         ", and `cordium audit show` tells by which rule",
+                         line->is_allowed ? "allowed" : "denied", line->reason,
+                         line->policy_set_version);
     }
     r->actor.is_workspace = line->in_workspace;
     rc = load_objects(r, line, err);

@@ -281,6 +281,12 @@ def an_explanation_is_of_then_and_of_now(platform):
         assert "Under the policies of then" in out and "cannot be told" not in out, out
     finally:
         platform.ok("apply", "-", stdin=DENY_ROOT % scene.policy)
+    gone, token = fixture.new_user(platform, "gone")
+    platform.ok("get", "spaces", token=token)
+    line = platform.ok("audit", "list", "--user", gone, "--reason", "policy_match", "--event", "decision", "-n", "1")
+    platform.ok("delete", "user", gone)
+    done = platform.cli("audit", "explain", str(json.loads(line)["sequence"]))
+    assert done.returncode == 1 and "is gone" in done.stderr and "it was allowed (POLICY_MATCH) under version" in done.stderr, done
     nobody = platform.ok("audit", "list", "--reason", "unauthenticated", "--event", "decision", "-n", "1")
     done = platform.cli("audit", "explain", str(json.loads(nobody)["sequence"]))
     assert done.returncode == 1 and "no policy was asked" in done.stderr and "denied as UNAUTHENTICATED" in done.stderr, done
