@@ -167,9 +167,16 @@ static int decode_bytes(struct request *r, struct str bytes, struct arena *arena
                         ProtobufCMessage **ret, struct error *err)
 {
     const ProtobufCMessageDescriptor *type = r->method->schema->request->descriptor;
-    return call_codec(r->call) == CALL_CODEC_JSON
-               ? codec_decode_json(type, bytes, json_flags_of(type), arena, ret, err)
-               : codec_decode_wire(type, bytes, arena, ret, err);
+    if (call_codec(r->call) != CALL_CODEC_JSON) {
+        return codec_decode_wire(type, bytes, arena, ret, err);
+    }
+    int status = codec_decode_json(type, bytes, json_flags_of(type), arena, ret, err);
+    if (status < 0 && err->line > 0) {
+        const struct error said = *err; /* an answer has but one text */
+        (void)error_set(err, said.status, "%s (line %u, column %u)", said.text, said.line,
+                        said.column);
+    }
+    return status;
 }
 
 static enum step decode(struct request *r, struct error *err)

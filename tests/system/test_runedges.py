@@ -73,6 +73,14 @@ def a_key_is_for_the_request_whatever_the_order_of_its_variables(platform):
 
 
 @test
+def json_that_is_none_is_told_by_its_place(platform):
+    for body, place in (('{"argv": ["true"],\n "limits": {"wallMs": }}', "(line 2, column 23)"),
+                        ('{"argv": ["true"],\n\n  "limits": {"wallMs": -1}}', "(line 3, column 24)")):
+        code, answer = platform.curl("/v1/run", body, own_access(platform))
+        assert code == 400 and json.loads(answer)["message"].endswith(place), answer
+
+
+@test
 def a_key_belongs_to_its_user(platform):
     key = new_key()
     first = run(platform, access=own_access(platform), command=UUID, idempotencyKey=key)
