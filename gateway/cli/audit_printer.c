@@ -135,8 +135,14 @@ bool audit_row_make(const struct audit_line *line, bool with_date, struct arena 
 
 /* --- a page of rows --- */
 
-static bool has_its_end(const Ext__AuditRecord *r, Ext__AuditRecord *const *records, size_t count)
+static bool has_its_end(const struct audit_printer *p, const Ext__AuditRecord *r,
+                        Ext__AuditRecord *const *records, size_t count)
 {
+    for (size_t i = 0; i < p->ended_count; i++) {
+        if (strcmp(p->ended[i], r->request_id) == 0) {
+            return true;
+        }
+    }
     for (size_t i = 0; i < count; i++) {
         if (strcmp(records[i]->event, "END") == 0 &&
             strcmp(records[i]->request_id, r->request_id) == 0) {
@@ -144,6 +150,17 @@ static bool has_its_end(const Ext__AuditRecord *r, Ext__AuditRecord *const *reco
         }
     }
     return false;
+}
+
+static void remember_ends(struct audit_printer *p, Ext__AuditRecord *const *records, size_t count)
+{
+    p->ended_count = 0;
+    for (size_t i = 0; i < count && p->ended_count < AUDIT_ENDS_MAX; i++) {
+        const char *id = records[i]->request_id;
+        if (strcmp(records[i]->event, "END") == 0 && strlen(id) < sizeof p->ended[0]) {
+            memcpy(p->ended[p->ended_count++], id, strlen(id) + 1);
+        }
+    }
 }
 
 static bool is_of_today(const Ext__AuditRecord *r)
@@ -170,12 +187,13 @@ static bool add_rows(struct audit_printer *p, Ext__AuditRecord *const *records, 
     for (size_t i = 0; cells && i < count; i++) {
         struct audit_line line = audit_line_of(records[i], arena);
         bool is_joined = p->joins_ends && audit_line_is_decision(&line) &&
-                         records[i]->request_id[0] && has_its_end(records[i], records, count);
+                         records[i]->request_id[0] && has_its_end(p, records[i], records, count);
         if (!is_joined &&
             !audit_row_make(&line, p->with_date, arena, cells + AUDIT_COLUMNS * rows++)) {
             return false;
         }
     }
+    remember_ends(p, records, count);
     if (!p->has_begun && cells) {
         if (!p->is_endless) {
             table_fit(&p->table, cells, rows);

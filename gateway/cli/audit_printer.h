@@ -9,7 +9,7 @@
 
 enum audit_form { AUDIT_TABLE, AUDIT_JSONL, AUDIT_JSON, AUDIT_YAML };
 
-enum { AUDIT_COLUMNS = 9 };
+enum { AUDIT_COLUMNS = 9, AUDIT_ENDS_MAX = 500 /* a page has no more lines */ };
 
 struct audit_printer {
     enum audit_form form;
@@ -21,6 +21,9 @@ struct audit_printer {
     struct table table;
     bool has_begun;
     uint64_t lines; /* given so far */
+    /* Requests whose ends the page before had: their decisions may be on this one. */
+    char ended[AUDIT_ENDS_MAX][33];
+    size_t ended_count;
 };
 
 /* format  of -o; NULL: a table on a terminal, else JSON lines */

@@ -2,7 +2,9 @@
 #include "gateway/cli/audit_story.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gateway/cli/audit_printer.h"
 #include "gateway/rpc/codec.h"
@@ -33,7 +35,8 @@ static const char end_line[] =
     "{\"sequence\":29,\"kind\":\"AccessLog\",\"metadata\":{\"id\":\"e\"},\"entry\":{\"common\":{}},"
     "\"cordium\":{\"event\":\"END\",\"end\":\"FINISHED\",\"code\":\"OK\",\"durationMilliseconds\":"
     "1539.215,"
-    "\"bytesIn\":512,\"bytesOut\":2844,\"outcome\":{\"runId\":\"r-1\",\"outcome\":\"oom_killed\",\"oomKills\":3,"
+    "\"bytesIn\":512,\"bytesOut\":2844,\"outcome\":{\"runId\":\"r-1\",\"outcome\":\"oom_killed\","
+    "\"oomKills\":3,"
     "\"pidsDenied\":0,"
     "\"diskFull\":true,\"isolation\":[\"seccomp\",\"network\"],\"usage\":{\"cpuUserUs\":185761,"
     "\"wallMs\":1537,\"memoryPeakBytes\":8921088}}," COMMON "}}";
@@ -233,6 +236,42 @@ START_TEST(rows_tell_decision_and_outcome)
 }
 END_TEST
 
+/* What the printer writes of pages of one line each. */
+static size_t print_rows(Ext__AuditRecord *const *pages, size_t count, char *ret, size_t size)
+{
+    struct error err = {0};
+    struct audit_printer p = audit_printer_for("table");
+    FILE *shown = tmpfile();
+    int before = dup(STDOUT_FILENO);
+    ck_assert(shown && before != -1 && fflush(stdout) == 0);
+    p.joins_ends = true;
+    ck_assert_int_eq(dup2(fileno(shown), STDOUT_FILENO), STDOUT_FILENO);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_int_eq(audit_printer_add(&p, &pages[i], 1, &err), 0);
+    }
+    ck_assert_int_eq(dup2(before, STDOUT_FILENO), STDOUT_FILENO);
+    (void)close(before);
+    rewind(shown);
+    size_t n = fread(ret, 1, size - 1, shown);
+    ret[n] = '\0';
+    (void)fclose(shown);
+    return n;
+}
+
+START_TEST(a_decision_on_the_page_behind_its_end_is_no_row_of_its_own)
+{
+    char shown[4096];
+    Ext__AuditRecord *const pages[] = {end(), decision()};
+    ck_assert_uint_gt(print_rows(pages, 2, shown, sizeof shown), 0);
+    ck_assert_ptr_nonnull(strstr(shown, "oom_killed"));
+    size_t rows = 0;
+    for (const char *c = shown; *c; c++) {
+        rows += *c == '\n';
+    }
+    ck_assert_msg(rows == 2, "%s", shown); /* with the titles */
+}
+END_TEST
+
 START_TEST(methods_are_told_by_what_tells_most)
 {
     ck_assert_str_eq(audit_method_text("/a.b.v1.WorkspaceService/Exec"), "WorkspaceService/Exec");
@@ -279,6 +318,7 @@ Suite *suite_audit_story(void)
     tcase_add_test(t, other_lines_are_told_by_their_members);
     tcase_add_test(t, torn_lines_are_shown_as_text);
     tcase_add_test(t, rows_tell_decision_and_outcome);
+    tcase_add_test(t, a_decision_on_the_page_behind_its_end_is_no_row_of_its_own);
     tcase_add_test(t, methods_are_told_by_what_tells_most);
     tcase_add_test(t, amounts_are_those_of_people);
     suite_add_tcase(s, t);
