@@ -50,6 +50,7 @@ static void refuse_method(struct gateway *g, struct call *call, struct str metho
         .method = method,
         .path = call_path(call),
         .user_agent = call_header(call, "user-agent"),
+        .request_id = call_request_id(call),
         .protocol = call_protocol(call),
         .http_status = 405,
         .reason = "METHOD_NOT_ALLOWED",

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "executor/proc/log.h"
 #include "gateway/audit/audit_log.h"
@@ -287,16 +286,6 @@ static enum step handle(struct request *r, struct error *err)
     return STEP_NEXT;
 }
 
-static void make_id(char id[33])
-{
-    uint64_t random[2] = {0, 0};
-    /* A duplicate id would confuse a reader of the log and nothing else. */
-    ssize_t ignored = getrandom(random, sizeof random, 0);
-    (void)ignored;
-    (void)snprintf(id, 33, "%016llx%016llx", (unsigned long long)random[0],
-                   (unsigned long long)random[1]);
-}
-
 static void *request_begin(void *owner, struct call *call)
 {
     struct request *r = calloc(1, sizeof *r);
@@ -314,8 +303,7 @@ static void *request_begin(void *owner, struct call *call)
     r->is_routed = r->method != NULL;
     arena_init(&r->arena, REQUEST_ARENA_MAX_BYTES);
     arena_init(&r->message_arena, MESSAGE_ARENA_MAX_BYTES);
-    make_id(r->id);
-    call_add_header(call, "x-request-id", str_from(r->id));
+    memcpy(r->id, call_request_id(call), sizeof r->id);
     trace_begin(r);
     request_count_begin(r);
     run_stages(r);
@@ -335,11 +323,10 @@ struct request *request_begin_http(struct gateway *g, struct call *call)
     r->started_at_ns = gateway_wall_ns(g);
     arena_init(&r->arena, REQUEST_ARENA_MAX_BYTES);
     arena_init(&r->message_arena, MESSAGE_ARENA_MAX_BYTES);
-    make_id(r->id);
+    memcpy(r->id, call_request_id(call), sizeof r->id);
     /* It has no stages, and writes its own audit lines. */
     r->stage = STAGE_COUNT;
     r->is_recorded = true;
-    call_add_header(call, "x-request-id", str_from(r->id));
     call_set_state(call, r);
     return r;
 }

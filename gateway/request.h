@@ -8,6 +8,7 @@
 #include "api/cordium.pb-c.h"
 #include "api/core.pb-c.h"
 #include "gateway/edge/call.h"
+#include "gateway/edge/request_id.h"
 #include "gateway/rpc/schema.h"
 #include "policy/base/arena.h"
 #include "policy/base/status.h"
@@ -128,9 +129,9 @@ struct request {
     struct call *call;
     const struct method *method;
     struct arena arena;
-    char id[33]; /* 128 random bits, lower-case hex: the audit line's id and a response header */
-    uint64_t started_ns;   /* monotonic */
-    int64_t started_at_ns; /* wall clock, for records and for the policy's now() */
+    char id[REQUEST_ID_SIZE]; /* the call's, which may be gone before the last line is written */
+    uint64_t started_ns;      /* monotonic */
+    int64_t started_at_ns;    /* wall clock, for records and for the policy's now() */
     struct actor actor;
     const ProtobufCMessage *message; /* the decoded first message */
     struct touched touched;

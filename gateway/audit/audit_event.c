@@ -101,6 +101,7 @@ void audit_record_refused(const struct gateway *g, const struct call_refusal *re
     json_key(&j, "cordium");
     json_begin_object(&j);
     json_member_string(&j, "event", "DECISION");
+    json_member_string(&j, "requestID", refusal->request_id);
     if (refusal->status) {
         json_key(&j, "refusal");
         json_begin_object(&j);

@@ -101,6 +101,7 @@ void call_tell_refused(struct call *call, int http_status, int status, const cha
         .method = call->method,
         .path = call->path,
         .user_agent = call_header(call, "user-agent"),
+        .request_id = call_request_id(call),
         .protocol = call_protocol(call),
         .http_status = http_status,
         .status = status,
@@ -344,6 +345,15 @@ void call_add_header(struct call *call, const char *name, struct str value)
     if (!call->has_head) {
         add_answer_header(call, &call->headers, name, value);
     }
+}
+
+const char *call_request_id(struct call *call)
+{
+    if (!call->request_id[0]) {
+        request_id_make(call->request_id);
+        call_add_header(call, REQUEST_ID_HEADER, str_from(call->request_id));
+    }
+    return call->request_id;
 }
 
 void call_add_trailer(struct call *call, const char *name, struct str value)

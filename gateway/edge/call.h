@@ -51,10 +51,11 @@ struct call_refusal {
     struct str method;
     struct str path;
     struct str user_agent;
-    const char *protocol; /* as call_protocol() */
-    int http_status;      /* of the answer; 0: the stream was reset */
-    int status;           /* of the answer in an RPC protocol, one of enum status; else 0 */
-    const char *reason;   /* "HEADERS_TOO_LARGE", "BAD_TIMEOUT" … for the audit log */
+    const char *request_id; /* call_request_id(), or the like of a head that could not be read */
+    const char *protocol;   /* as call_protocol() */
+    int http_status;        /* of the answer; 0: the stream was reset */
+    int status;             /* of the answer in an RPC protocol, one of enum status; else 0 */
+    const char *reason;     /* "HEADERS_TOO_LARGE", "BAD_TIMEOUT" … for the audit log */
 };
 
 struct call_events {
@@ -101,6 +102,10 @@ enum call_codec call_codec(const struct call *call);
  */
 struct str call_header(const struct call *call, const char *name);
 const struct call_origin *call_origin(const struct call *call);
+
+/* The request's id (request_id.h). The first who asks makes the answer's header tell it, so he asks
+ * before the answer begins. Lives as long as the call. */
+const char *call_request_id(struct call *call);
 
 /* Monotonic time by which the client wants an answer; 0 when it did not say. */
 uint64_t call_deadline_ns(const struct call *call);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "gateway/edge/call.h"
+#include "gateway/edge/request_id.h"
 #include "gateway/edge/timer_set.h"
 #include "policy/base/arena.h"
 #include "policy/base/bytes.h"
@@ -96,6 +97,7 @@ struct call {
     size_t request_header_bytes;
     bool headers_too_large;
 
+    char request_id[REQUEST_ID_SIZE]; /* "" until it is asked for */
     struct header_list headers;
     struct header_list trailers;
     const struct header *wire_trailers; /* as they go out, once finished */

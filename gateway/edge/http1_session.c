@@ -5,6 +5,7 @@
 
 #include "gateway/edge/connection.h"
 #include "gateway/edge/http1_reader.h"
+#include "gateway/edge/request_id.h"
 
 enum {
     INPUT_BYTES_MAX = 1024 * 1024,
@@ -178,33 +179,54 @@ const struct call_transport http1_transport = {
 
 /* ---- the request ---- */
 
+static const char *refusal_reason(int status)
+{
+    return status == 431 ? "HEADERS_TOO_LARGE" : "MALFORMED";
+}
+
 /* A head that cannot be read never becomes a call. */
-static void tell_refused(struct http1_session *s, int status)
+static void refuse_head(struct http1_session *s, int status)
 {
     struct edge_server *server = s->connection->server;
-    if (s->call || !server->events->refused) {
-        return; /* the call's own end tells */
+    struct buf *out = connection_out(s->connection);
+    buf_printf(out, "HTTP/1.1 %d %s\r\n", status, reason_phrase(status));
+    if (server->events->refused) {
+        char id[REQUEST_ID_SIZE];
+        request_id_make(id);
+        const struct call_refusal refusal = {
+            .origin = &s->connection->origin,
+            .request_id = id,
+            .protocol = "http",
+            .http_status = status,
+            .reason = refusal_reason(status),
+        };
+        server->events->refused(server->owner, &refusal);
+        buf_printf(out, REQUEST_ID_HEADER ": %s\r\n", id);
     }
-    const struct call_refusal refusal = {
-        .origin = &s->connection->origin,
-        .protocol = "http",
-        .http_status = status,
-        .reason = status == 431 ? "HEADERS_TOO_LARGE" : "MALFORMED",
-    };
-    server->events->refused(server->owner, &refusal);
+    buf_add_cstr(out, "content-length: 0\r\nconnection: close\r\n\r\n");
+}
+
+/* The rest of a request whose head was good. */
+static void refuse_body(struct call *call, int status)
+{
+    if (!call->has_head) {
+        if (!call->state) { /* else the request layer tells, at the call's end */
+            call_tell_refused(call, status, 0, refusal_reason(status));
+        }
+        call_refuse_http(call, status, NULL, NULL);
+    }
+    /* In the middle of an answer there is no place for another one, and its handler has nothing to
+     * add. */
+    call->is_finished = true;
 }
 
 static void refuse(struct http1_session *s, int status)
 {
-    struct buf *out = connection_out(s->connection);
-    tell_refused(s, status);
-    /* In the middle of an answer there is no place for another one. */
-    if (!s->call || !s->call->has_head) {
-        buf_printf(out, "HTTP/1.1 %d %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", status,
-                   reason_phrase(status));
-    }
+    s->closes = true;
     if (s->call) {
-        s->call->is_finished = true; /* its handler has nothing to add */
+        refuse_body(s->call, status);
+    } else {
+        refuse_head(s, status);
     }
     s->connection->closes_when_flushed = true;
     connection_mark_dirty(s->connection);

@@ -46,6 +46,7 @@ static void answer(struct gateway *g, struct call *call)
 static void record(struct gateway *g, struct call *call, bool is_allowed)
 {
     const struct audit_http facts = {
+        .request_id = call_request_id(call),
         .method = "GET",
         .path = "/metrics",
         .is_allowed = is_allowed,

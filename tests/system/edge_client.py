@@ -55,6 +55,16 @@ class Server:
         headers, data = self.call('Stats')
         return {k: int(v) for k, v in (x.split('=') for x in data[5:].decode().split())}
 
+    def refusal(self):
+        """What the edge refused last, if it did since this was last asked: [reason, HTTP status, request id]."""
+        k = self.connect_unix()
+        k.sendall(b'GET /refusal HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
+        got = b''
+        while piece := k.recv(65536):
+            got += piece
+        k.close()
+        return got.partition(b'\r\n\r\n')[2].decode().split()
+
     def call(self, method, message=b'', timeout=3.0, body=None, **head):
         """One call by raw frames; its headers and trailers in one dict, and the DATA bytes."""
         c = Http2(self)

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import re
+import socket
 import time
 
 import audit_files
@@ -28,6 +30,59 @@ def every_kind_of_request_leaves_a_line(platform):
         return {"UNAUTHENTICATED", "METHOD_UNKNOWN", "MALFORMED", "POLICY_MATCH"} <= reasons
 
     assert eventually(enough), platform.audit_lines()[before:]
+
+
+def refused_by_curl(platform, path, *options):
+    status, text = platform.curl(path, "{}", None, "-i", *options)
+    return status, re.findall(r"(?im)^x-request-id: (.*?)\r?$", text)
+
+
+def refused_by_socket(platform, head):
+    with socket.create_connection(("localhost", platform.port), 10) as plain:
+        with platform.ssl_context().wrap_socket(plain, server_hostname="localhost") as connection:
+            connection.sendall(head)
+            text = b""
+            while piece := connection.recv(65536):
+                text += piece
+    text = text.decode()
+    return int(text.split()[1]), re.findall(r"(?m)^x-request-id: (.*)\r$", text)
+
+
+@test
+def what_the_edge_refuses_is_found_by_the_id_in_its_answer(platform):
+    path = "/octelium.api.main.cordium.v1.MainService/ListSpace"
+    chunk = "HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
+    cases = [
+        ("METHOD_NOT_ALLOWED", 405, path, ["-X", "PUT"]),
+        ("METHOD_NOT_ALLOWED", 405, "/oauth2/token", ["-X", "PUT"]),
+        ("UNKNOWN_CONTENT_TYPE", 415, path, ["-H", "content-type: text/plain"]),
+        ("HEADERS_TOO_LARGE", 431, path, ["-H", "x-large: " + "a" * 17000]),
+        ("UNKNOWN_COMPRESSION", 501, path, ["-H", "content-encoding: br"]),
+        ("BAD_TIMEOUT", 400, path, ["-H", "connect-timeout-ms: soon"]),
+        ("NOT_FOUND", 404, "/no/such/place", []),
+        ("NOT_FOUND", 404, "/no/such/place", ["-H", "x-request-id: " + "1" * 32]),
+        ("UNAUTHENTICATED", 401, path, []),
+        ("MALFORMED", 400, "GET /a b HTTP/1.1\r\nhost: x\r\n\r\n", None),
+        ("MALFORMED", 400, "POST /oauth2/token " + chunk, None),
+        (None, 400, f"POST {path} " + chunk, None),
+    ]
+    seen = {"1" * 32}  # what the client sends is not taken for an id
+    for reason, code, what, options in cases:
+        status, ids = refused_by_socket(platform, what.encode()) if options is None \
+            else refused_by_curl(platform, what, *options)
+        assert status == code and len(ids) == 1 and ids[0] not in seen, (reason, what, status, ids)
+        seen.add(ids[0])
+        assert eventually(lambda own=ids[0]: lines_of(platform, own)), (reason, what)
+        (line,) = lines_of(platform, ids[0])
+        common = line["entry"]["common"]
+        assert common["status"] == "DENIED" and reason in (None, common["reason"]["type"]), line
+        shown = json.loads(platform.ok("audit", "list", "--request", ids[0]))
+        assert shown["sequence"] == line["sequence"], shown
+    assert lines_of(platform, "1" * 32) == []
+
+
+def lines_of(platform, request):
+    return [line for line in platform.audit_lines() if line.get("cordium", {}).get("requestID") == request]
 
 
 @test
@@ -234,6 +289,14 @@ def what_became_of_a_cancelled_command_is_in_its_end_line(platform):
             assert end["outcome"]["outcome"] == "cancelled" and end["code"] == "CANCELLED", end
             assert end["outcome"]["usage"]["wallUs"] >= 200000 and end["peer"], end
         workspace.delete()
+
+
+@test
+def every_line_of_a_request_says_which(platform):
+    """Whatever the tests before this asked for."""
+    nameless = [line for line in platform.audit_lines()
+                if line["kind"] == "AccessLog" and len(line["cordium"].get("requestID", "")) != 32]
+    assert nameless == [], nameless[:3]
 
 
 if __name__ == "__main__":

@@ -128,6 +128,30 @@ for name, data in (
     fine = any(got.startswith(b'HTTP/1.1 ' + s) for s in (b'400', b'417', b'431', b'505')) or got == b''
     check('refused: ' + name, fine and got.count(b'HTTP/1.1') <= 1, got[:60])
 
+# ---- who was refused can say which request it was ----
+def tells_id(name, reason, status, data):
+    server.refusal()
+    got = talk(data, until=b'\r\n\r\n').partition(b'\r\n\r\n')[0]
+    told = [line[14:].decode() for line in got.split(b'\r\n') if line.startswith(b'x-request-id: ')]
+    refusal = server.refusal()
+    check('the id of a refusal: ' + name, refusal[:2] == [reason, str(status)] and told == refusal[2:] and
+          len(told[0]) == 32 and got.startswith(b'HTTP/1.1 %d ' % status), (refusal, got))
+
+
+CHUNKED = b'host: x\r\ntransfer-encoding: chunked\r\n\r\n'
+tells_id('a method', 'METHOD_NOT_ALLOWED', 405, POST.replace(b'POST', b'PUT') + b'content-length: 0\r\n\r\n')
+tells_id('a content type', 'UNKNOWN_CONTENT_TYPE', 415, POST.replace(b'json', b'nonsense') + b'content-length: 0\r\n\r\n')
+tells_id('a timeout', 'BAD_TIMEOUT', 400, POST + b'connect-timeout-ms: x\r\ncontent-length: 2\r\n\r\n{}')
+tells_id('a path', 'NOT_FOUND', 404, b'GET /x HTTP/1.1\r\nhost: x\r\n\r\n')
+tells_id('a plain body', 'BODY_TOO_LARGE', 413, b'POST /form HTTP/1.1\r\nhost: x\r\ncontent-length: 2000000\r\n\r\n' + bytes(2000000))
+tells_id('a head', 'MALFORMED', 400, b'GET /a b HTTP/1.1\r\nhost: x\r\n\r\n')
+tells_id('a large head', 'HEADERS_TOO_LARGE', 431, POST + b'x: ' + b'a' * 100000 + b'\r\n\r\n')
+tells_id('a chunk of a plain body', 'MALFORMED', 400, b'POST /form HTTP/1.1\r\n' + CHUNKED + b'zz\r\n')
+tells_id('one that the client made up', 'NOT_FOUND', 404, b'GET /x HTTP/1.1\r\nhost: x\r\nx-request-id: mine\r\n\r\n')
+got = talk(POST + CHUNKED[9:] + b'zz\r\n')
+check('a body that breaks off after the call began is answered once', got.count(b'HTTP/1.1 400') == 1 and
+      b'connection: close' in got and server.refusal() == [], got)
+
 # ---- time ----
 def closes(data, name, limit=3, drip=None):
     start = time.time()

@@ -46,6 +46,33 @@ check('16 KiB of headers: 431', h.get(':status') == '431', h)
 h, d = server.call('Unary', b'x', extra=[('x-%d' % i, 'v') for i in range(100)])
 check('100 headers: 431', h.get(':status') == '431', h)
 
+# Who was refused can say which request it was.
+for name, reason, status, options in (
+        ('a method', 'METHOD_NOT_ALLOWED', '405', {'verb': 'GET'}),
+        ('a content type', 'UNKNOWN_CONTENT_TYPE', '415', {'content_type': 'text/plain'}),
+        ('a timeout, in gRPC', 'BAD_TIMEOUT', '200', {'extra': [('grpc-timeout', 'x')]}),
+        ('a compression, in gRPC-Web', 'UNKNOWN_COMPRESSION', '200',
+         {'content_type': 'application/grpc-web', 'extra': [('grpc-encoding', 'zstd')]}),
+        ('a compression, in a Connect stream', 'UNKNOWN_COMPRESSION', '200',
+         {'method': 'Bidi', 'content_type': 'application/connect+json', 'extra': [('connect-content-encoding', 'br')]}),
+        ('headers', 'HEADERS_TOO_LARGE', '431', {'extra': [('x-%d' % i, 'v') for i in range(100)]}),
+        ('one that the client made up', 'BAD_TIMEOUT', '200', {'extra': [('grpc-timeout', 'x'), ('x-request-id', 'mine')]})):
+    server.refusal()
+    h, d = server.call(options.pop('method', 'Unary'), b'x', **options)
+    refusal = server.refusal()
+    check('the id of a refusal: ' + name, refusal == [reason, status, h.get('x-request-id')] and len(refusal[2]) == 32 and
+          h.get(':status') == status, (refusal, h))
+server.refusal()
+block = headers(SERVICE + 'Unary', extra=[('x-%d' % i, 'v' * 16000) for i in range(5)])
+pieces = [block[i:i + 16384] for i in range(0, len(block), 16384)]
+c = Http2(server)
+c.send(frame(HEADERS, END_STREAM, 1, pieces[0]) + b''.join(frame(CONTINUATION, 0, 1, p) for p in pieces[1:-1]) +
+       frame(CONTINUATION, END_HEADERS, 1, pieces[-1]))
+h, d = c.answer(1)
+c.close()
+check('a stream that is reset at its head has an id, too', 'reset' in h and server.refusal()[:2] == ['HEADERS_TOO_LARGE', '0'],
+      (h, len(block)))
+
 c = Http2(server)
 c.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, headers(SERVICE + 'Collect')))
 h, d = c.answer(1)

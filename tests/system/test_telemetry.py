@@ -284,9 +284,12 @@ def the_apis_port_gives_metrics_for_the_token_only(platform):
     assert ask(*bearer, method="POST")[0] == 405
 
     def lines():
-        found = [line["entry"] for line in platform.audit_lines() if line["sequence"] > before and
+        found = [line for line in platform.audit_lines() if line["sequence"] > before and
                  line.get("entry", {}).get("info", {}).get("http", {}).get("request", {}).get("path") == "/metrics"]
-        return [(e["common"]["status"], e["common"]["reason"]["type"]) for e in found]
+        ids = {line["cordium"].get("requestID") for line in found}
+        assert None not in ids and len(ids) == len(found), found
+        commons = [line["entry"]["common"] for line in found]
+        return [(common["status"], common["reason"]["type"]) for common in commons]
 
     assert eventually(lambda: lines().count(("ALLOWED", "METRICS_TOKEN")) == 1
                       and lines().count(("DENIED", "UNAUTHENTICATED")) == 6), lines()

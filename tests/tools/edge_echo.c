@@ -35,6 +35,7 @@ struct app {
     struct edge_server *server;
     struct edge_listener *unix_listener;
     struct counters counters;
+    char refusal[128]; /* the last: "REASON STATUS ID" */
 };
 
 struct echo;
@@ -332,6 +333,13 @@ static void on_later(uv_timer_t *timer)
     call_http_reply(e->call, 200, "text/plain", STR("later"));
 }
 
+static void on_refused(void *owner, const struct call_refusal *refusal)
+{
+    struct app *app = owner;
+    (void)snprintf(app->refusal, sizeof app->refusal, "%s %d %s", refusal->reason,
+                   refusal->http_status, refusal->request_id);
+}
+
 static bool on_http(void *owner, struct call *call, struct str method, struct str path,
                     struct str body)
 {
@@ -340,6 +348,11 @@ static bool on_http(void *owner, struct call *call, struct str method, struct st
         char text[128];
         print_stats(app, text, sizeof text);
         call_http_reply(call, 200, "text/plain", str_from(text));
+        return true;
+    }
+    if (str_is(path, "/refusal")) {
+        call_http_reply(call, 200, "text/plain", str_from(app->refusal));
+        app->refusal[0] = 0;
         return true;
     }
     if (str_is(path, "/form") && str_is(method, "POST")) {
@@ -370,6 +383,7 @@ static const struct call_events events = {
     .gone = on_gone,
     .http = on_http,
     .kind = on_kind,
+    .refused = on_refused,
 };
 
 /* ---- the program ---- */

@@ -209,6 +209,29 @@ START_TEST(a_login_over_plain_http_has_a_record)
 }
 END_TEST
 
+START_TEST(what_the_edge_refuses_has_a_record_with_its_id)
+{
+    struct actor_fixture f;
+    struct buf record;
+    fixture_open(&f);
+    const struct call_origin origin = {.peer = "192.0.2.7:4711"};
+    const struct call_refusal refusal = {.origin = &origin,
+                                         .request_id = "0123456789abcdef0123456789abcdef",
+                                         .protocol = "connect",
+                                         .http_status = 400,
+                                         .status = STATUS_INVALID_ARGUMENT,
+                                         .reason = "BAD_TIMEOUT"};
+    buf_init(&record, 65536);
+    audit_record_refused(&f.gateway, &refusal, &record);
+    const struct tree_node *root = parse(&f, &record);
+    ck_assert_str_eq(text_at(root, "cordium/requestID"), refusal.request_id);
+    ck_assert_str_eq(text_at(root, "entry/common/reason/type"), "BAD_TIMEOUT");
+    ck_assert_str_eq(text_at(root, "cordium/refusal/code"), "INVALID_ARGUMENT");
+    buf_free(&record);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(times_are_written_as_protobuf_writes_them)
 {
     char text[WALL_TIME_TEXT_SIZE];
@@ -235,6 +258,7 @@ Suite *suite_audit(void)
     tcase_add_test(t, secrets_never_appear);
     tcase_add_test(t, the_end_says_how_it_ended);
     tcase_add_test(t, a_login_over_plain_http_has_a_record);
+    tcase_add_test(t, what_the_edge_refuses_has_a_record_with_its_id);
     tcase_add_test(t, times_are_written_as_protobuf_writes_them);
     suite_add_tcase(s, t);
     return s;
