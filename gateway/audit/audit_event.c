@@ -76,6 +76,7 @@ void audit_record_http(const struct gateway *g, const struct call *call,
     if (facts->request_id) {
         json_member_string(&j, "requestID", facts->request_id);
     }
+    audit_put_outcome(&j, facts->outcome);
     audit_put_ref(&j, "credentialRef", facts->credential);
     if (call) {
         audit_put_text(&j, "peer", str_from(call_origin(call)->peer));

@@ -20,6 +20,7 @@ struct audit_http {
     int64_t started_at_ns;  /* wall clock, when the request came; 0: now */
     uint64_t duration_ns;   /* of an end */
     const char *code;       /* of an end: name of a status */
+    struct str outcome;     /* of an end: see audit_put_outcome() */
     const char *request_id; /* what the answer's x-request-id says */
     const char *method;     /* "POST" */
     const char *path;

@@ -203,6 +203,14 @@ void audit_begin_event(struct json_out *j, const char *kind, const char *event, 
     json_member_string(j, "event", event);
 }
 
+void audit_put_outcome(struct json_out *j, struct str json)
+{
+    if (json.len >= 2 && json.ptr[0] == '{' && !memchr(json.ptr, '\n', json.len)) {
+        json_key(j, "outcome");
+        json_raw(j, json);
+    }
+}
+
 void audit_end_entry(struct json_out *j)
 {
     json_end_object(j);

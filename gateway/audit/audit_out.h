@@ -38,6 +38,10 @@ void audit_begin_metadata(struct json_out *j, int64_t wall_ns);
  */
 void audit_begin_event(struct json_out *j, const char *kind, const char *event, int64_t wall_ns);
 
+/* "outcome", from the JSON object that request_set_outcome() was given; what is none, or has more
+ * than one line, is left out. */
+void audit_put_outcome(struct json_out *j, struct str json);
+
 /* Closes "cordium" and the record. */
 void audit_end_entry(struct json_out *j);
 

@@ -305,12 +305,7 @@ void audit_record_end(const struct request *r, enum call_end end, struct buf *ou
     json_double(&j, (double)(duration_ns / 1000) / 1000);
     json_member_uint(&j, "bytesIn", r->bytes_in);
     json_member_uint(&j, "bytesOut", r->bytes_out);
-    bool has_outcome = r->outcome_facts.len >= 2 && r->outcome_facts.ptr[0] == '{' &&
-                       !memchr(r->outcome_facts.ptr, '\n', r->outcome_facts.len);
-    if (has_outcome) {
-        json_key(&j, "outcome");
-        json_raw(&j, r->outcome_facts);
-    }
+    audit_put_outcome(&j, r->outcome_facts);
     put_connection(&j, r);
     put_objects(&j, r, false);
     audit_end_entry(&j);

@@ -170,7 +170,7 @@ int credential_open(struct gateway *g, enum token_kind kind, struct str secret, 
 }
 
 int credential_count_use(struct gateway *g, const Core__Credential *credential, struct arena *arena,
-                         struct error *err)
+                         bool *ret_is_removed, struct error *err)
 {
     Core__Credential *next = NULL;
     int status = copy_for_change(g, credential, arena, &next, err);
@@ -180,7 +180,8 @@ int credential_count_use(struct gateway *g, const Core__Credential *credential, 
     next->status->total_authentications++;
     bool is_used_up = next->spec->max_authentications > 0 &&
                       next->status->total_authentications >= next->spec->max_authentications;
-    if (is_used_up && next->spec->auto_delete) {
+    *ret_is_removed = is_used_up && next->spec->auto_delete;
+    if (*ret_is_removed) {
         status = store_token_delete_subject(g->store, next->metadata->uid, UINT32_MAX, err);
         return status ? status : store_delete(g->store, STORE_CREDENTIAL, next->metadata->uid, err);
     }

@@ -26,7 +26,7 @@ int credential_open(struct gateway *g, enum token_kind kind, struct str secret, 
 /* Counts one authentication. The last allowed one of an autoDelete credential removes it; the
  * session that it opened stays. */
 int credential_count_use(struct gateway *g, const Core__Credential *credential, struct arena *arena,
-                         struct error *err);
+                         bool *ret_is_removed, struct error *err);
 
 /* Stores a credential under its index columns. */
 int credential_store(struct gateway *g, const Core__Credential *credential, bool is_new,

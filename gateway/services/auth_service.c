@@ -6,6 +6,7 @@
 #include "gateway/identity/credential.h"
 #include "gateway/identity/session.h"
 #include "gateway/identity/token.h"
+#include "gateway/services/change_outcome.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/store.h"
 
@@ -52,7 +53,9 @@ static int check_pkce(const Core__Credential *credential, const ProtobufCBinaryD
     return 0;
 }
 
-static int log_in(struct request *r, struct session_tokens *tokens, struct error *err)
+/* ret_gone: the credential, if that was the last time. */
+static int log_in(struct request *r, struct session_tokens *tokens,
+                  const Core__Credential **ret_gone, struct error *err)
 {
     const Auth__AuthenticateWithAuthenticationTokenRequest *asked =
         (const Auth__AuthenticateWithAuthenticationTokenRequest *)r->message;
@@ -77,10 +80,12 @@ static int log_in(struct request *r, struct session_tokens *tokens, struct error
     };
     Core__Session *session = NULL;
     status = session_open(r->gateway, &login, &r->arena, &session, tokens, err);
+    bool is_removed = false;
     if (!status) {
-        status = credential_count_use(r->gateway, credential, &r->arena, err);
+        status = credential_count_use(r->gateway, credential, &r->arena, &is_removed, err);
     }
     if (!status) {
+        *ret_gone = is_removed ? credential : NULL;
         /* For the audit line at the end: now it is known who it was. */
         r->actor.user = user;
         r->actor.session = session;
@@ -92,13 +97,17 @@ void auth_with_token_handle(struct request *r)
 {
     struct error err = {0};
     struct session_tokens tokens;
+    const Core__Credential *gone = NULL;
     int status = store_begin(r->gateway->store, &err);
     if (!status) {
-        status = finish(r->gateway, log_in(r, &tokens, &err), &err);
+        status = finish(r->gateway, log_in(r, &tokens, &gone, &err), &err);
     }
     if (status) {
         request_fail(r, &err);
         return;
+    }
+    if (gone) {
+        change_outcome_set_resource(r, &gone->base, NULL);
     }
     reply_tokens(r, &tokens);
 }
@@ -140,5 +149,6 @@ void auth_logout_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, &r->actor.session->base, NULL);
     request_reply_empty(r);
 }

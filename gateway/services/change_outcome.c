@@ -32,9 +32,38 @@ void change_outcome_set_resource(struct request *r, const ProtobufCMessage *befo
                                  const ProtobufCMessage *after)
 {
     struct buf diff;
+    change_diff_begin(&diff);
+    change_diff_add(r, &diff, before, after);
+    change_diff_end(r, &diff);
+}
+
+void change_diff_begin(struct buf *diff)
+{
+    buf_init(diff, DIFF_MAX_BYTES);
+}
+
+void change_diff_add(struct request *r, struct buf *diff, const ProtobufCMessage *before,
+                     const ProtobufCMessage *after)
+{
     struct error ignored; /* without a diff the record still names the resource and its version */
-    buf_init(&diff, DIFF_MAX_BYTES);
-    bool has_diff = resource_diff(before, after, &r->arena, &diff, &ignored) == 0 && !diff.failed;
-    change_outcome_set(r, has_diff ? buf_str(&diff) : STR_NONE);
-    buf_free(&diff);
+    if (diff->len <= CHANGE_DIFF_MAX_BYTES) {
+        (void)resource_diff(before, after, &r->arena, diff, &ignored);
+    } /* else all that follows is cut */
+}
+
+int change_diff_add_deleted(struct request *r, struct buf *diff, enum store_kind kind,
+                            const struct store_filter *filter, struct error *err)
+{
+    struct store_list list;
+    int status = store_list_all(r->gateway->store, kind, filter, &r->arena, &list, err);
+    for (size_t i = 0; !status && i < list.count; i++) {
+        change_diff_add(r, diff, list.items[i], NULL);
+    }
+    return status;
+}
+
+void change_diff_end(struct request *r, struct buf *diff)
+{
+    change_outcome_set(r, diff->failed ? STR_NONE : buf_str(diff));
+    buf_free(diff);
 }

@@ -6,6 +6,7 @@
 #include "gateway/identity/authenticate.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
+#include "gateway/services/change_outcome.h"
 #include "gateway/services/ownership.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/services/spec_validation.h"
@@ -55,6 +56,7 @@ void management_update_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, result);
     request_reply(r, result);
 }
 

@@ -75,8 +75,18 @@ void credential_get_handle(struct request *r)
     request_reply(r, r->touched.target);
 }
 
+/* Those that the credential opened. */
+static int delete_sessions(struct request *r, const char *credential_uid, struct buf *diff,
+                           struct error *err)
+{
+    struct store_filter opened = {.template_uid = credential_uid,
+                                  .hidden = STORE_HIDDEN_AND_VISIBLE};
+    int status = change_diff_add_deleted(r, diff, STORE_SESSION, &opened, err);
+    return status ? status : session_delete_all(r->gateway, NULL, credential_uid, &r->arena, err);
+}
+
 /* Who takes a credential away means its sessions too. */
-static int delete_credential(struct request *r, struct error *err)
+static int delete_credential(struct request *r, struct buf *diff, struct error *err)
 {
     struct store *store = r->gateway->store;
     const char *uid = resource_uid(r->touched.target);
@@ -86,7 +96,8 @@ static int delete_credential(struct request *r, struct error *err)
     }
     status = store_token_delete_subject(store, uid, UINT32_MAX, err);
     if (!status) {
-        status = session_delete_all(r->gateway, NULL, uid, &r->arena, err);
+        change_diff_add(r, diff, r->touched.target, NULL);
+        status = delete_sessions(r, uid, diff, err);
     }
     if (!status) {
         status = store_delete(store, STORE_CREDENTIAL, uid, err);
@@ -97,11 +108,14 @@ static int delete_credential(struct request *r, struct error *err)
 void credential_delete_handle(struct request *r)
 {
     struct error err = {0};
-    if (delete_credential(r, &err)) {
+    struct buf diff;
+    change_diff_begin(&diff);
+    if (delete_credential(r, &diff, &err)) {
+        buf_free(&diff);
         request_fail(r, &err);
         return;
     }
-    change_outcome_set_resource(r, r->touched.target, NULL);
+    change_diff_end(r, &diff);
     request_reply_empty(r);
 }
 
@@ -185,12 +199,12 @@ static char *secret_text(const struct secret *secret, struct arena *arena)
 
 /* A session of its own, whose one access token is the credential. */
 static int open_access_session(struct request *r, const Core__Credential *credential,
-                               Core__CredentialToken *reply, struct error *err)
+                               Core__CredentialToken *reply, struct buf *diff, struct error *err)
 {
     Core__User *user = NULL;
     Core__Session *session = NULL;
     struct session_tokens tokens;
-    int status = session_delete_all(r->gateway, NULL, credential->metadata->uid, &r->arena, err);
+    int status = delete_sessions(r, credential->metadata->uid, diff, err);
     if (!status) {
         status = session_user(r->gateway, credential->status->user_ref, &r->arena, &user, err);
     }
@@ -209,6 +223,7 @@ static int open_access_session(struct request *r, const Core__Credential *creden
     }
     token->access_token = secret_text(&tokens.access, &r->arena);
     secret_wipe(&tokens.access);
+    change_diff_add(r, diff, NULL, &session->base);
     reply->type_case = CORE__CREDENTIAL_TOKEN__TYPE_ACCESS_TOKEN;
     reply->access_token = token;
     return token->access_token ? 0 : resource_no_memory(err);
@@ -247,7 +262,8 @@ static int rotate_secret(struct request *r, const Core__Credential *credential,
     return 0;
 }
 
-static int generate_token(struct request *r, Core__CredentialToken *reply, struct error *err)
+static int generate_token(struct request *r, Core__CredentialToken *reply, struct buf *diff,
+                          struct error *err)
 {
     int status = resource_reread(r, STORE_CREDENTIAL, &r->touched.target, err);
     if (!status) {
@@ -258,7 +274,7 @@ static int generate_token(struct request *r, Core__CredentialToken *reply, struc
     }
     const Core__Credential *credential = (const Core__Credential *)r->touched.target;
     bool is_access = credential->spec->type == CORE__CREDENTIAL__SPEC__TYPE__ACCESS_TOKEN;
-    status = is_access ? open_access_session(r, credential, reply, err)
+    status = is_access ? open_access_session(r, credential, reply, diff, err)
                        : rotate_secret(r, credential, reply, err);
     return finish(r, status, err);
 }
@@ -267,10 +283,14 @@ void credential_token_handle(struct request *r)
 {
     struct error err = {0};
     Core__CredentialToken reply = CORE__CREDENTIAL_TOKEN__INIT;
-    if (generate_token(r, &reply, &err)) {
+    struct buf diff;
+    change_diff_begin(&diff);
+    if (generate_token(r, &reply, &diff, &err)) {
+        buf_free(&diff);
         request_fail(r, &err);
         return;
     }
+    change_diff_end(r, &diff);
     request_reply(r, &reply.base);
 }
 

@@ -9,6 +9,7 @@
 #include "gateway/identity/session.h"
 #include "gateway/identity/token.h"
 #include "gateway/services/auth_service.h"
+#include "gateway/services/change_outcome.h"
 #include "gateway/services/resource_write.h"
 #include "gateway/state/store.h"
 #include "gateway/telemetry/metrics.h"
@@ -17,7 +18,7 @@
 enum {
     FORM_BYTES_MAX = 64 * 1024,
     REPLY_BYTES_MAX = 4096,
-    RECORD_BYTES_MAX = 64 * 1024,
+    RECORD_BYTES_MAX = 512 * 1024, /* with the diff of a credential */
 };
 
 /* What a client sends, decoded. NULL: not sent. */
@@ -170,6 +171,7 @@ struct token_answer {
     const char **scopes;
     size_t scope_count;
     struct audit_http facts;
+    bool is_used_up; /* the credential, and gone with this session's opening */
     struct str json;
 };
 
@@ -318,7 +320,7 @@ static int open_session(struct token_answer *a, struct session_tokens *tokens, s
     Core__Session *session = NULL;
     status = session_open(g, &login, arena, &session, tokens, err);
     if (!status) {
-        status = credential_count_use(g, a->facts.credential, arena, err);
+        status = credential_count_use(g, a->facts.credential, arena, &a->is_used_up, err);
         a->facts.session = session;
     }
     return status;
@@ -345,6 +347,10 @@ static void serve_grant(struct token_answer *a)
     if (status) {
         refuse_for(a, &err);
         return;
+    }
+    if (a->is_used_up) {
+        change_outcome_set_resource(a->r, &a->facts.credential->base, NULL);
+        a->facts.outcome = a->r->outcome_facts;
     }
     grant_tokens(a, &tokens);
 }

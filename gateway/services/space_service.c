@@ -5,6 +5,7 @@
 #include "gateway/gateway.h"
 #include "gateway/rpc/codec.h"
 #include "gateway/services/access.h"
+#include "gateway/services/change_outcome.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/names.h"
 #include "gateway/services/ownership.h"
@@ -47,7 +48,7 @@ int space_create_resolve(struct request *r, struct error *err)
                         : resource_no_memory(err);
 }
 
-static int create_space(struct request *r, struct error *err)
+static int create_space(struct request *r, Cordium__Membership **ret_owner, struct error *err)
 {
     Cordium__Space *space = r->touched.space;
     struct store_filter own = {.owner_uid = access_user_uid(r)};
@@ -55,21 +56,22 @@ static int create_space(struct request *r, struct error *err)
     if (!status && is_organization(space)) {
         status = ownership_check(r, r->actor.user, space, err);
     }
-    Cordium__Membership *owner = NULL;
     Cordium__Template *template_ = NULL;
     if (!status) {
-        status = access_plan_space(r, space, &owner, &template_, err);
+        status = access_plan_space(r, space, ret_owner, &template_, err);
     }
-    return status ? status : access_insert_space(r, space, owner, template_, err);
+    return status ? status : access_insert_space(r, space, *ret_owner, template_, err);
 }
 
 void space_create_handle(struct request *r)
 {
     struct error err = {0};
-    if (create_space(r, &err)) {
+    Cordium__Membership *owner = NULL;
+    if (create_space(r, &owner, &err)) {
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, NULL, &owner->base);
     request_reply(r, &r->touched.space->base);
 }
 
@@ -190,7 +192,7 @@ int space_delete_with_content(struct gateway *g, const char *space_uid, struct a
     return status ? status : store_delete(g->store, STORE_SPACE, space_uid, err);
 }
 
-static int delete_space(struct request *r, struct error *err)
+static int delete_space(struct request *r, struct buf *diff, struct error *err)
 {
     struct store *store = r->gateway->store;
     const char *uid = r->touched.space->metadata->uid;
@@ -205,7 +207,11 @@ static int delete_space(struct request *r, struct error *err)
     if (status) {
         return status;
     }
-    status = space_delete_with_content(r->gateway, uid, &r->arena, &snapshots, err);
+    struct store_filter members = {.space_uid = uid, .hidden = STORE_HIDDEN_AND_VISIBLE};
+    status = change_diff_add_deleted(r, diff, STORE_MEMBERSHIP, &members, err);
+    if (!status) {
+        status = space_delete_with_content(r->gateway, uid, &r->arena, &snapshots, err);
+    }
     if (!status) {
         status = store_commit(store, err);
     }
@@ -220,10 +226,14 @@ static int delete_space(struct request *r, struct error *err)
 void space_delete_handle(struct request *r)
 {
     struct error err = {0};
-    if (delete_space(r, &err)) {
+    struct buf diff;
+    change_diff_begin(&diff);
+    if (delete_space(r, &diff, &err)) {
+        buf_free(&diff);
         request_fail(r, &err);
         return;
     }
+    change_diff_end(r, &diff);
     request_reply_empty(r);
 }
 
@@ -297,5 +307,6 @@ void space_leave_handle(struct request *r)
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, &r->touched.membership->base, NULL);
     request_reply_empty(r);
 }

@@ -185,19 +185,38 @@ static int delete_belongings(struct request *r, const char *uid, struct build_sn
     return status ? status : store_delete(store, STORE_USER, uid, err);
 }
 
-static int delete_user(struct request *r, struct error *err)
+/* All that said what he may do. */
+static int tell_authority(struct request *r, const char *uid, struct buf *diff, struct error *err)
+{
+    struct store_filter own = {.owner_uid = uid, .hidden = STORE_HIDDEN_AND_VISIBLE};
+    static const enum store_kind kinds[] = {STORE_MEMBERSHIP, STORE_CREDENTIAL, STORE_SESSION};
+    int status = 0;
+    change_diff_add(r, diff, r->touched.target, NULL);
+    for (size_t i = 0; !status && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        status = change_diff_add_deleted(r, diff, kinds[i], &own, err);
+    }
+    return status;
+}
+
+static int delete_user(struct request *r, struct buf *diff, struct error *err)
 {
     struct store *store = r->gateway->store;
     const char *uid = resource_uid(r->touched.target);
     struct build_snapshots snapshots = {NULL};
-    int status = check_user_is_free(r, uid, err);
+    int status = resource_reread(r, STORE_USER, &r->touched.target, err);
+    if (!status) {
+        status = check_user_is_free(r, uid, err);
+    }
     if (!status) {
         status = store_begin(store, err);
     }
     if (status) {
         return status;
     }
-    status = delete_belongings(r, uid, &snapshots, err);
+    status = tell_authority(r, uid, diff, err);
+    if (!status) {
+        status = delete_belongings(r, uid, &snapshots, err);
+    }
     if (!status) {
         status = store_commit(store, err);
     }
@@ -212,10 +231,14 @@ static int delete_user(struct request *r, struct error *err)
 void user_delete_handle(struct request *r)
 {
     struct error err = {0};
-    if (delete_user(r, &err)) {
+    struct buf diff;
+    change_diff_begin(&diff);
+    if (delete_user(r, &diff, &err)) {
+        buf_free(&diff);
         request_fail(r, &err);
         return;
     }
+    change_diff_end(r, &diff);
     request_reply_empty(r);
 }
 
@@ -305,11 +328,12 @@ static int check_group_is_free(struct request *r, struct error *err)
 void group_delete_handle(struct request *r)
 {
     struct error err = {0};
-    if (check_group_is_free(r, &err) ||
+    if (resource_reread(r, STORE_GROUP, &r->touched.target, &err) || check_group_is_free(r, &err) ||
         store_delete(r->gateway->store, STORE_GROUP, resource_uid(r->touched.target), &err)) {
         request_fail(r, &err);
         return;
     }
+    change_outcome_set_resource(r, r->touched.target, NULL);
     request_reply_empty(r);
 }
 

@@ -135,7 +135,8 @@ def a_change_of_who_may_do_what_leaves_its_diff(platform):
     service = "/octelium.api.main.core.v1.MainService/"
     token = platform.access_token()
     calls = [("CreatePolicy", policy, "+      effect: DENY"),
-             ("CreateUser", user, "+  type: WORKLOAD")]
+             ("CreateUser", user, "+  type: WORKLOAD"),
+             ("CreateGroup", {"metadata": {"name": "audited"}, "spec": {}}, "+kind: Group")]
     for method, body, _ in calls:
         status, text = platform.curl(service + method, json.dumps(body), token)[:2]
         assert status == 200, (method, text)
@@ -143,11 +144,12 @@ def a_change_of_who_may_do_what_leaves_its_diff(platform):
     assert platform.curl(service + "UpdateUser", json.dumps(user), token)[0] == 200
     user["spec"].pop("authorization")
     assert platform.curl(service + "UpdateUser", json.dumps(user), token)[0] == 200
-    for kind in ("User", "Policy"):
+    for kind in ("User", "Group", "Policy"):
         status, text = platform.curl(service + "Delete" + kind, '{"name": "audited"}', token)[:2]
         assert status == 200, (kind, text)
     calls += [("UpdateUser", None, "+      - audited"), ("UpdateUser", None, "-      - audited"),
-              ("DeletePolicy", None, "-      effect: DENY")]
+              ("DeletePolicy", None, "-      effect: DENY"), ("DeleteUser", None, "-  type: WORKLOAD"),
+              ("DeleteGroup", None, "-kind: Group")]
     for method, _, change in calls:
         assert eventually(lambda: any(change in end.get("outcome", {}).get("diff", "")
                                       for end in ends_since(platform, before, method))), \
@@ -161,9 +163,13 @@ def who_was_let_into_a_space_and_who_may_log_in_is_told(platform):
     platform.ok("create", "membership", "--space", fixture.SPACE, "--user", name)
     secret = platform.ok("create", "credential", name + "-b", "--user", name).strip()
     platform.ok("delete", "credential", name + "-b")
+    platform.ok("create", "space", name + ".cordium")
+    platform.ok("delete", "space", name + ".cordium")
     for method, kind, change in (("CreateMembership", "Membership", "+  role: USER"),
                                  ("CreateCredential", "Credential", f"+  user: {name}"),
-                                 ("DeleteCredential", "Credential", f"-  user: {name}")):
+                                 ("DeleteCredential", "Credential", f"-  user: {name}"),
+                                 ("CreateSpace", "Space", "+  role: OWNER"),
+                                 ("DeleteSpace", "Space", "-  role: OWNER")):
         assert eventually(lambda: ends_since(platform, before, method)), method
         (line,) = [line for line in platform.audit_lines()[before:]
                    if line.get("entry", {}).get("info", {}).get("grpc", {}).get("method") == method

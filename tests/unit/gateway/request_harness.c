@@ -161,6 +161,8 @@ int harness_end(struct harness *h, struct harness_pending *c)
     h->status = c->status;
     (void)snprintf(h->text, sizeof h->text, "%s", c->text);
     h->reply = NULL;
+    h->outcome = arena_strndup(&h->arena, r->outcome_facts.ptr, r->outcome_facts.len);
+    ck_assert_ptr_nonnull(h->outcome);
     if (c->status == 0) {
         ProtobufCMessage *reply = NULL;
         int status = codec_decode_wire(r->method->schema->response->descriptor, buf_str(&c->bytes),

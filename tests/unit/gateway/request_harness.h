@@ -33,6 +33,7 @@ struct harness {
     int status; /* 0 or enum status */
     char text[ERROR_TEXT_MAX];
     const ProtobufCMessage *reply;      /* NULL unless status is 0; in `arena` */
+    const char *outcome;                /* of its end record, "" for none; in `arena` */
     struct listener_identity *listener; /* set: calls come through this workspace's socket */
 };
 

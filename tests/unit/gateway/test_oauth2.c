@@ -152,16 +152,36 @@ START_TEST(client_credentials_give_a_bearer_token_that_works)
 }
 END_TEST
 
-START_TEST(each_try_has_an_audit_line_without_secrets)
+static const char *audit_text(void)
 {
-    post(form_of(client_id, client_secret, ""));
-    post(form_of(client_id, "wrong", ""));
     static char log[65536];
     FILE *file = fopen(audit_path(), "r");
     ck_assert_ptr_nonnull(file);
     size_t n = fread(log, 1, sizeof log - 1, file);
     (void)fclose(file);
     log[n] = 0;
+    return log;
+}
+
+START_TEST(a_credential_that_its_last_use_removes_leaves_its_diff)
+{
+    harness_core(&h, admin, "UpdateCredential",
+                 "{\"metadata\":{\"name\":\"key\"},\"spec\":{\"type\":\"OAUTH2\",\"user\":\"bot\","
+                 "\"maxAuthentications\":1,\"autoDelete\":true}}");
+    harness_expect(&h, 0, "");
+    post(form_of(client_id, client_secret, ""));
+    ck_assert_int_eq(http_status, 200);
+    const char *end = strstr(audit_text(), "\"event\":\"END\"");
+    ck_assert_ptr_nonnull(end);
+    ck_assert_ptr_nonnull(strstr(end, "\"diff\":\"--- Credential/key\\n+++ /dev/null"));
+}
+END_TEST
+
+START_TEST(each_try_has_an_audit_line_without_secrets)
+{
+    post(form_of(client_id, client_secret, ""));
+    post(form_of(client_id, "wrong", ""));
+    const char *log = audit_text();
     ck_assert_ptr_nonnull(strstr(log, "LOGIN"));
     ck_assert_ptr_nonnull(strstr(log, "UNAUTHENTICATED"));
     ck_assert_ptr_null(strstr(log, "csec_"));
@@ -188,12 +208,7 @@ START_TEST(a_session_is_there_only_after_its_decision)
     finish();
     ck_assert_int_eq(http_status, 200);
     ck_assert_uint_eq(sessions(), before + 1);
-    static char log[65536];
-    FILE *file = fopen(audit_path(), "r");
-    ck_assert_ptr_nonnull(file);
-    size_t n = fread(log, 1, sizeof log - 1, file);
-    (void)fclose(file);
-    log[n] = 0;
+    const char *log = audit_text();
     const char *decision = strstr(log, "\"event\":\"DECISION\"");
     const char *end = strstr(log, "\"event\":\"END\"");
     ck_assert(decision && end && decision < end);
@@ -302,6 +317,7 @@ Suite *suite_oauth2(void)
     tcase_set_timeout(t, 30);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, client_credentials_give_a_bearer_token_that_works);
+    tcase_add_test(t, a_credential_that_its_last_use_removes_leaves_its_diff);
     tcase_add_test(t, each_try_has_an_audit_line_without_secrets);
     tcase_add_test(t, a_session_is_there_only_after_its_decision);
     tcase_add_test(t, a_client_that_left_gets_no_session);
