@@ -20,6 +20,7 @@
 #include "gateway/identity/bootstrap.h"
 #include "gateway/identity/token.h"
 #include "gateway/idle_memory.h"
+#include "gateway/open_calls.h"
 #include "gateway/request.h"
 #include "gateway/services/audit_desk.h"
 #include "gateway/services/oneshot_table.h"
@@ -207,7 +208,7 @@ static int open_services(struct daemon *d, struct error *err)
         workspace_table_new(g, &g->workspaces, err) < 0 ||
         oneshot_table_new(g, &g->oneshots, err) < 0 ||
         idle_memory_new(g, &d->idle_memory, err) < 0 || work_queue_new(g, &g->work, err) < 0 ||
-        audit_desk_new(g, &g->audit_desk, err) < 0 ||
+        audit_desk_new(g, &g->audit_desk, err) < 0 || open_calls_new(g, &g->open_calls, err) < 0 ||
         edge_server_new(&d->loop, edge_limits_default(), &request_events, g, &g->edge, err) < 0) {
         return -err->status;
     }
@@ -250,6 +251,7 @@ static void close_all(struct daemon *d)
     struct gateway *g = &d->gateway;
     telemetry_stop_serving(g->telemetry);
     edge_server_free(g->edge);
+    open_calls_free(g->open_calls);
     idle_memory_free(d->idle_memory);
     g->edge = NULL; /* workspaces that end by what follows leave their listeners alone */
     audit_desk_close(g->audit_desk);

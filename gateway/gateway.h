@@ -9,6 +9,7 @@ struct uv_loop_s;
 struct gateway_config;
 struct store;
 struct edge_server;
+struct open_calls;
 struct executor_link;
 struct policy_store;
 struct audit_log;
@@ -27,6 +28,7 @@ struct gateway {
     const struct gateway_config *config;
     struct store *store;
     struct edge_server *edge;
+    struct open_calls *open_calls;      /* gateway/open_calls.h */
     struct executor_link *executor;     /* gateway/executor_link.h */
     struct policy_store *policies;      /* authorize/policy_store.h */
     struct audit_log *audit;            /* audit/audit_log.h */

@@ -135,6 +135,7 @@ static enum step authenticate(struct request *r, struct error *err)
     if (r->method->access == METHOD_PUBLIC) {
         return STEP_NEXT;
     }
+    r->open.changes = open_calls_changes(r->gateway);
     if (authenticate_request(r, err) < 0) {
         r->decision.reason_type = "UNAUTHENTICATED";
         return STEP_REFUSE;
@@ -269,7 +270,11 @@ static enum step record(struct request *r, struct error *err)
 
 static enum step handle(struct request *r, struct error *err)
 {
-    (void)err;
+    bool is_watched =
+        r->method && r->method->access == METHOD_SESSION && r->method->audit == METHOD_AUDIT_STREAM;
+    if (!r->refusal && is_watched && open_calls_add(r, err) < 0) {
+        keep_refusal(r, err);
+    }
     if (r->refusal) {
         request_fail(r, r->refusal);
         return STEP_NEXT;
@@ -405,6 +410,7 @@ static void describe_early_end(struct request *r, enum call_end end, struct erro
         error_set(err, STATUS_DEADLINE_EXCEEDED, "the deadline passed before the decision");
         return;
     case CALL_END_CANCELLED:
+    case CALL_END_WITHDRAWN: /* only of a call that was decided */
         break;
     }
     r->decision.reason_type = "CANCELLED";
@@ -451,7 +457,8 @@ static void keep_origin(struct request *r)
 /* True when the end record is left to request_end_late(). */
 static bool ends_late(struct request *r)
 {
-    if (!r->is_handled || r->is_answered || !r->on_cancel) {
+    bool has_answer = r->is_answered && r->end != CALL_END_WITHDRAWN;
+    if (!r->is_handled || has_answer || !r->on_cancel) {
         return false;
     }
     keep_origin(r);
@@ -474,6 +481,7 @@ static void request_gone(void *state, enum call_end end)
     struct request *r = state;
     r->is_gone = true;
     r->end = end;
+    open_calls_remove(r);
     if (!r->is_answered && end != CALL_END_FINISHED) {
         r->end_status = end == CALL_END_DEADLINE ? STATUS_DEADLINE_EXCEEDED : STATUS_CANCELLED;
     }
@@ -566,22 +574,35 @@ void request_reply_empty(struct request *r)
     request_reply(r, codec_new(r->method->schema->response->descriptor, &r->arena));
 }
 
-void request_fail(struct request *r, const struct error *err)
+static void fail(struct request *r, const struct error *err,
+                 void (*end)(struct call *call, int status, const char *message))
 {
-    if (request_is_over(r)) {
-        return;
-    }
     r->is_answered = true;
     r->end_status = err->status;
     trace_end(r);
     if (err->status != STATUS_INTERNAL && err->status != STATUS_UNKNOWN) {
-        call_finish(r->call, err->status, err->text);
+        end(r->call, err->status, err->text);
         return;
     }
     char text[64];
     log_error("request %s: %s", r->id, err->text);
     (void)snprintf(text, sizeof text, "Internal error (request %s)", r->id);
-    call_finish(r->call, STATUS_INTERNAL, text);
+    end(r->call, STATUS_INTERNAL, text);
+}
+
+void request_fail(struct request *r, const struct error *err)
+{
+    if (!request_is_over(r)) {
+        fail(r, err, call_finish);
+    }
+}
+
+void request_withdraw(struct request *r, const char *reason, const struct error *err)
+{
+    if (!request_is_over(r)) {
+        r->withdrawn_for = reason;
+        fail(r, err, call_withdraw);
+    }
 }
 
 void request_fail_with(struct request *r, int status, const char *format, ...)

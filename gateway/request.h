@@ -9,6 +9,7 @@
 #include "api/core.pb-c.h"
 #include "gateway/edge/call.h"
 #include "gateway/edge/request_id.h"
+#include "gateway/open_calls.h"
 #include "gateway/rpc/schema.h"
 #include "policy/base/arena.h"
 #include "policy/base/status.h"
@@ -145,12 +146,14 @@ struct request {
     void (*on_message)(struct request *r, const ProtobufCMessage *message); /* second message on */
     void (*on_half_close)(struct request *r);
     void (*on_writable)(struct request *r);
-    /* The call ended without its answer, and what it began goes on for a while. True: the end
-     * record waits, and the request with it, until request_end_late(), which may come from within.
-     */
+    /* The call ended without its answer, or was withdrawn, and what it began goes on for a while.
+     * True: the end record waits, and the request with it, until request_end_late(), which may
+     * come from within. */
     bool (*on_cancel)(struct request *r);
     /* The request is over for whatever reason; frees `state`. Runs after the audit end record. */
     void (*on_gone)(struct request *r);
+
+    struct open_call open; /* of open_calls.h */
 
     /* Internal to request.c. */
     unsigned stage;
@@ -164,7 +167,8 @@ struct request {
     bool is_handled;  /* `handle` was called */
     bool is_answered;
     bool is_gone;
-    enum call_end end; /* when it is gone */
+    enum call_end end;         /* when it is gone */
+    const char *withdrawn_for; /* see request_withdraw() */
     /* Of a call that is gone while its end record is due. */
     const struct request_origin *origin;
     struct str outcome_facts; /* JSON object for the end record, see request_set_outcome() */
@@ -195,6 +199,10 @@ void request_finish(struct request *r);
 void request_fail(struct request *r, const struct error *err);
 void request_fail_with(struct request *r, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Takes a call back that goes on, as if its client had gone away; for the client it ends with the
+ * error. `reason`, which lives for ever, is for the audit log. */
+void request_withdraw(struct request *r, const char *reason, const struct error *err);
 
 /* For a plain HTTP call that is answered later, with call_http_reply(r->call, …) unless
  * request_is_over(r): no stage runs, and the call's end frees it as it does every request. NULL

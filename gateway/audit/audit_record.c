@@ -286,6 +286,8 @@ static const char *end_name(enum call_end end)
         return "CANCELLED";
     case CALL_END_DEADLINE:
         return "DEADLINE";
+    case CALL_END_WITHDRAWN:
+        return "WITHDRAWN";
     }
     return "UNKNOWN";
 }
@@ -297,6 +299,7 @@ void audit_record_end(const struct request *r, enum call_end end, struct buf *ou
     begin_entry(&j, r, gateway_wall_ns(r->gateway));
     json_member_string(&j, "event", "END");
     json_member_string(&j, "end", end_name(end));
+    audit_put_text(&j, "endReason", str_from(r->withdrawn_for));
     int code = r->is_answered             ? r->end_status
                : end == CALL_END_DEADLINE ? STATUS_DEADLINE_EXCEEDED
                                           : STATUS_CANCELLED;

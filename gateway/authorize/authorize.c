@@ -122,7 +122,7 @@ static const struct gate gates[] = {
     {"SCOPE_UNAUTHORIZED", scopes_do_not_cover, "the session's scopes do not cover this method"},
 };
 
-static int pass_gates(const struct request *r, struct decision *d, struct error *err)
+int authorize_gates(const struct request *r, struct decision *d, struct error *err)
 {
     if (!r->actor.session || !r->actor.user) {
         d->reason_type = "UNAUTHENTICATED";
@@ -316,7 +316,7 @@ static int authorize(struct request *r, const struct authorize_trace *tracer, st
                      struct error *err)
 {
     *d = (struct decision){.set_version = policy_store_version(r->gateway->policies)};
-    int rc = pass_gates(r, d, err);
+    int rc = authorize_gates(r, d, err);
     if (rc) {
         return rc;
     }

@@ -14,6 +14,11 @@
  * it gives no access that the next request would not be judged for. */
 int authorize_request(struct request *r, struct error *err);
 
+/* The gates alone, without any policy: whether session and user may do anything at all, and the
+ * session's scopes cover the method. Reads the actor's session and user, method and started_at_ns;
+ * ret->reason_type lives for ever. */
+int authorize_gates(const struct request *r, struct decision *ret, struct error *err);
+
 /* Would the set that is about to follow still allow the request that brings it? FAILED_PRECONDITION
  * when not: who changes the policies must be able to change them back. */
 struct policy_snapshot;

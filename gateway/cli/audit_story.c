@@ -305,8 +305,10 @@ static const char *event_text(struct story *s, const struct audit_line *l)
     if (audit_line_is_end(l) && is_own) {
         char took[AUDIT_AMOUNT_SIZE];
         audit_duration_text(audit_line_number(l, "cordium.durationMilliseconds"), took);
-        return arena_printf(s->arena, "ended (%s) with %s after %s",
-                            audit_line_text(l, "cordium.end"), r->code, took);
+        const char *reason = audit_line_text(l, "cordium.endReason");
+        return arena_printf(s->arena, "ended (%s%s%s) with %s after %s",
+                            audit_line_text(l, "cordium.end"), reason[0] ? ", " : "", reason,
+                            r->code, took);
     }
     const char *what = r->method[0] ? audit_method_text(r->method) : r->kind;
     return arena_printf(s->arena, "%s %s%s%s%s%s", what, r->event, r->decision[0] ? ", " : "",

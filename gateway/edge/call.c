@@ -73,7 +73,8 @@ static void tell_gone(struct call *call, enum call_end end)
 {
     if (!call->is_gone && call->state) {
         call->is_gone = true;
-        call->connection->server->events->gone(call->state, end);
+        call->connection->server->events->gone(call->state,
+                                               call->is_withdrawn ? CALL_END_WITHDRAWN : end);
     }
     call->is_gone = true;
 }
@@ -143,12 +144,12 @@ void call_free_spares(struct edge_server *server)
     }
 }
 
-/* The client's time is up: it gets the status, the owner hears of it, and the answer has a moment
- * to leave before the stream is cut. */
+/* The client's time is up, or the call was withdrawn: the client gets the status, the owner hears
+ * of it, and the answer has a moment to leave before the stream is cut. */
 static void deadline_fired(struct edge_timer *timer)
 {
     struct call *call = (struct call *)(void *)((char *)timer - offsetof(struct call, deadline));
-    if (call->is_gone || call->is_sent) {
+    if (call->is_gone || (call->is_sent && !call->is_withdrawn)) {
         call->connection->transport->reset(call);
         return;
     }
@@ -385,6 +386,14 @@ void call_finish(struct call *call, int status, const char *message)
         call->is_finished = false;
         call_http_reply(call, connect_http_status(status), "text/plain; charset=utf-8", text);
     }
+}
+
+void call_withdraw(struct call *call, int status, const char *message)
+{
+    struct edge_server *server = call->connection->server;
+    call_finish(call, status, message);
+    call->is_withdrawn = true;
+    timer_set_add(&server->timers, &call->deadline, edge_server_now_ms(server));
 }
 
 void call_finish_format(struct call *call, int status, const char *format, ...)

@@ -32,6 +32,7 @@ enum call_end {
     CALL_END_FINISHED,  /* the answer went out, trailers and all */
     CALL_END_CANCELLED, /* the client reset the stream or its connection broke */
     CALL_END_DEADLINE,  /* the client's own time limit passed; the edge has answered */
+    CALL_END_WITHDRAWN, /* by call_withdraw() */
 };
 
 /* Where a connection was accepted. */
@@ -130,6 +131,11 @@ void call_add_trailer(struct call *call, const char *name, struct str value);
 /* Ends the call: status 0 or one of enum status with a text for the client. Exactly once; `gone`
  * follows later. */
 void call_finish(struct call *call, int status, const char *message);
+
+/* The same for a call that goes on, whatever its client does: `gone` follows before anything else
+ * that comes in, and does not wait until the client has taken the answer, which has a moment to
+ * leave. */
+void call_withdraw(struct call *call, int status, const char *message);
 
 /* The state pointer of a plain HTTP request that will be answered later: `gone` gets it, whether
  * the answer was made by then or not. */

@@ -29,7 +29,7 @@ enum {
         256, /* freed calls kept for the next ones: they are too large for malloc's cache */
     CALL_OUT_BYTES_MAX = 64 * 1024 * 1024, /* a handler that never stops loses the call */
     CALL_KEPT_OUT_BYTES = 64 * 1024,       /* an empty output buffer larger than this is freed */
-    CALL_LINGER_MS = 5000,                 /* for the answer of an expired call to leave */
+    CALL_LINGER_MS = 5000,                 /* for the answer of a call that we end to leave */
 };
 
 struct header {
@@ -106,6 +106,7 @@ struct call {
     bool was_refused;    /* `refused` was called */
     bool was_offered;    /* `begin` was called, or the request is plain HTTP and awaits its body */
     bool is_finished;    /* the answer is decided; nothing more is delivered but `gone` */
+    bool is_withdrawn;   /* call_withdraw() was called */
     bool is_gone;        /* `gone` was delivered */
     bool has_head;       /* the answer's head was queued */
     bool has_end;        /* the answer's end was queued */

@@ -139,33 +139,11 @@ static bool is_idle(struct audit_task *task)
     return has_none;
 }
 
-/* Who may not read the log any more gets no more of it. A step that runs ends first. */
-static void end_refused(struct audit_task *task, const struct error *why)
-{
-    struct request *r = task->request;
-    request_hold(r);
-    note(task);
-    atomic_store(&task->is_cancelled, true);
-    request_fail(r, why);
-    if (r->state == task && is_idle(task)) {
-        free_task(task);
-    }
-    request_release(r);
-}
-
 static void on_tick(uv_timer_t *timer)
 {
     struct audit_desk *desk = timer->data;
-    struct audit_task *next;
-    for (struct audit_task *task = desk->tasks; task; task = next) {
-        struct error err = {0};
-        next = task->next;
-        if (request_is_over(task->request)) {
-            continue;
-        }
-        if (audit_check_again(task->request, &err)) {
-            end_refused(task, &err);
-        } else if (task->tick) {
+    for (struct audit_task *task = desk->tasks; task; task = task->next) {
+        if (task->tick && !request_is_over(task->request)) {
             task->tick(task);
         }
     }
@@ -192,7 +170,7 @@ static void on_gone(struct request *r)
     }
 }
 
-/* The call ends unanswered: its last line is due. */
+/* The call ends unanswered, or its caller may not read the log any more: its last line is due. */
 static bool on_cancel(struct request *r)
 {
     if (r->state) {
@@ -259,8 +237,10 @@ struct audit_task *audit_task_new(struct request *r, bool is_watch, size_t arena
         return NULL;
     }
     struct audit_task *task = calloc(1, sizeof *task);
-    if (!task) {
+    struct error err;
+    if (!task || open_calls_judge_policies(r, &err) < 0) {
         request_fail_memory(r);
+        free(task);
         return NULL;
     }
     task->request = r;

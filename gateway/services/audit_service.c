@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "gateway/authorize/authorize.h"
 #include "gateway/config.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/authenticate.h"
@@ -14,7 +13,7 @@
 #include "gateway/services/audit_record_message.h"
 #include "gateway/state/resource.h"
 
-enum { LIST_ARENA_MAX_BYTES = 64 << 20, CHECK_ARENA_MAX_BYTES = 4 << 20 };
+enum { LIST_ARENA_MAX_BYTES = 64 << 20 };
 
 /* ---- who may ---- */
 
@@ -43,24 +42,6 @@ int audit_resolve(struct request *r, struct error *err)
                          access_user_name(r), r->gateway->config->audit_readers_group);
     }
     return 0;
-}
-
-int audit_check_again(const struct request *r, struct error *err)
-{
-    struct request now = {
-        .gateway = r->gateway,
-        .call = r->call,
-        .method = r->method,
-        .message = r->message,
-        .started_ns = gateway_monotonic_ns(r->gateway),
-        .started_at_ns = gateway_wall_ns(r->gateway),
-    };
-    arena_init(&now.arena, CHECK_ARENA_MAX_BYTES);
-    int rc = actor_load(&now, resource_uid(&r->actor.session->base), err);
-    rc = rc ? rc : audit_resolve(&now, err);
-    rc = rc ? rc : authorize_request(&now, err);
-    arena_free(&now.arena);
-    return rc;
 }
 
 /* ---- what all have in common ---- */

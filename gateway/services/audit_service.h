@@ -14,10 +14,6 @@
  * that read what others did. */
 int audit_resolve(struct request *r, struct error *err);
 
-/* Would the request of a call that goes on be allowed if it came now? Not 0 with the reason when
- * its session ended, it may not read the log any more, or policy denies it by now. */
-int audit_check_again(const struct request *r, struct error *err);
-
 void audit_list_handle(struct request *r);
 void audit_get_handle(struct request *r);
 void audit_stats_handle(struct request *r);

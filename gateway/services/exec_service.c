@@ -258,7 +258,7 @@ static void on_ended(void *context, const struct exec_outcome *outcome)
     }
 }
 
-/* The client is gone. Its command ends too, and then there is something to tell of it. */
+/* The client or its session is gone. Its command ends too, and then there is something to tell. */
 static bool on_cancel(struct request *r)
 {
     struct exec_call *call = r->state;

@@ -279,8 +279,8 @@ static void on_gone(struct request *r)
         return;
     }
     if (wait->run) {
-        (void)snprintf(who, sizeof who, "User '%.60s', whose client went away",
-                       access_user_name(r));
+        (void)snprintf(who, sizeof who, "User '%.60s', whose %s", access_user_name(r),
+                       r->end == CALL_END_WITHDRAWN ? "Session ended" : "client went away");
         oneshot_leave(wait->run, &wait->waiter, who);
     }
     free(wait);

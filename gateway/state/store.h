@@ -143,6 +143,10 @@ struct store_list {
     bool has_more;
 };
 
+/* Counts the updates and deletions of a kind since the store was opened, those too that were rolled
+ * back. While it stays the same, so does what was read. */
+uint64_t store_changes(const struct store *store, enum store_kind kind);
+
 /* One page. INVALID_ARGUMENT: page over STORE_PAGE_MAX; NOT_FOUND: an empty page but the first. */
 int store_list(struct store *store, enum store_kind kind, const struct store_filter *filter,
                const struct store_page *page, struct arena *arena, struct store_list *ret,

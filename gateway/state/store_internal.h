@@ -12,6 +12,7 @@ enum { STORE_MESSAGE_BYTES_MAX = 16 * 1024 * 1024 };
 struct store {
     struct sql *db;
     struct buf scratch; /* an encoded message; keeps its memory between calls */
+    uint64_t changes[STORE_KIND_COUNT];
 };
 
 #endif

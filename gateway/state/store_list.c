@@ -79,6 +79,7 @@ int store_delete_all(struct store *store, enum store_kind kind, const struct sto
     if (status < 0) {
         return status;
     }
+    store->changes[kind]++;
     where_bind(st, kind, filter);
     status = sql_finish(st, err);
     if (status == 0 && ret_count) {

@@ -111,6 +111,7 @@ int store_update(struct store *store, enum store_kind kind, const ProtobufCMessa
     if (status < 0) {
         return status;
     }
+    store->changes[kind]++;
     bind_row(store, st, kind, metadata, index);
     sql_bind_text(st, 11, expected_version);
     status = sql_finish(st, err);
@@ -132,10 +133,16 @@ int store_delete(struct store *store, enum store_kind kind, const char *uid, str
     if (status < 0) {
         return status;
     }
+    store->changes[kind]++;
     sql_bind_int(st, 1, (int)kind);
     sql_bind_text(st, 2, uid);
     status = sql_finish(st, err);
     return status == 0 && sql_changes(store->db) == 0 ? fail_missing(kind, uid, err) : status;
+}
+
+uint64_t store_changes(const struct store *store, enum store_kind kind)
+{
+    return store->changes[kind];
 }
 
 /* sql selects the message by ?1 = kind and ?2 = key. */

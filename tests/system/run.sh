@@ -8,7 +8,7 @@ export BUILD=${BUILD:-release}
 folder=build/check/platform
 [ "$BUILD" = release ] || folder=$folder-$BUILD
 python=build/venv/bin/python
-tests=${*:-daemons auth exec run runedges network build policy policytools policyonline policyload errors cli doctor probe audit auditlog auditservice auditcli telemetry}
+tests=${*:-daemons auth exec revocation run runedges network build policy policytools policyonline policyload errors cli doctor probe audit auditlog auditservice auditcli telemetry}
 if [ "$(id -u)" != 0 ]; then
     echo "the system tests need root: the executor makes namespaces, mounts and cgroups"
     echo "0 passed, 0 failed, 1 skipped"

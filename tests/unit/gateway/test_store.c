@@ -422,6 +422,26 @@ START_TEST(find_goes_by_uid_then_name)
 }
 END_TEST
 
+START_TEST(changes_are_counted_by_kind)
+{
+    struct fixture f;
+    fixture_init(&f);
+    struct store_index index = {.owner_uid = "alice"};
+    Cordium__Workspace *w = make_workspace(&f, "abc");
+    ck_assert_int_eq(store_insert(f.store, STORE_WORKSPACE, &w->base, &index, &f.err), 0);
+    ck_assert_uint_eq(store_changes(f.store, STORE_WORKSPACE), 0);
+    ck_assert_int_eq(store_update(f.store, STORE_WORKSPACE, &w->base, &index, NULL, &f.err), 0);
+    ck_assert_uint_eq(store_changes(f.store, STORE_WORKSPACE), 1);
+    ck_assert_int_eq(store_delete(f.store, STORE_WORKSPACE, w->metadata->uid, &f.err), 0);
+    ck_assert_uint_eq(store_changes(f.store, STORE_WORKSPACE), 2);
+    struct store_filter own = {.owner_uid = "alice"};
+    ck_assert_int_eq(store_delete_all(f.store, STORE_WORKSPACE, &own, NULL, &f.err), 0);
+    ck_assert_uint_eq(store_changes(f.store, STORE_WORKSPACE), 3);
+    ck_assert_uint_eq(store_changes(f.store, STORE_SESSION), 0);
+    fixture_free(&f);
+}
+END_TEST
+
 Suite *suite_store(void)
 {
     Suite *s = suite_create("store");
@@ -440,6 +460,7 @@ Suite *suite_store(void)
     tcase_add_test(t, what_was_told_as_stored_survives_a_kill);
     tcase_add_test(t, uuids_have_version_and_order);
     tcase_add_test(t, find_goes_by_uid_then_name);
+    tcase_add_test(t, changes_are_counted_by_kind);
     suite_add_tcase(s, t);
     return s;
 }
