@@ -67,10 +67,7 @@ static void note_anchor(void *arg, const struct chain *checkpoint)
     int rc = store_begin_transient(g->store, &err);
     if (rc == 0) {
         rc = store_setting_put(g->store, ANCHOR_SETTING, value, &err);
-        rc = rc ? rc : store_commit(g->store, &err);
-        if (rc) {
-            store_rollback(g->store);
-        }
+        rc = store_end(g->store, rc, &err);
     }
     if (rc) {
         log_error("the audit log's anchor is not noted: %s", err.text);

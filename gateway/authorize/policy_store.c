@@ -351,9 +351,8 @@ int policy_store_change(struct policy_store *ps, const struct policy_change *cha
     rc = change->run(change->arg, err);
     rc = rc ? rc : policy_store_prepare(ps, &next, err);
     rc = rc || !change->approve ? rc : change->approve(change->arg, next, err);
-    rc = rc ? rc : store_commit(ps->store, err);
+    rc = store_end(ps->store, rc, err);
     if (rc) {
-        store_rollback(ps->store);
         policy_snapshot_free(next);
         return rc;
     }

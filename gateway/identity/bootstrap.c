@@ -158,13 +158,7 @@ static int in_transaction(struct gateway *g,
     arena_init(&arena, BOOTSTRAP_ARENA_BYTES);
     status = work(g, &arena, ret_token, err);
     arena_free(&arena);
-    if (!status) {
-        status = store_commit(g->store, err);
-    }
-    if (status) {
-        store_rollback(g->store);
-    }
-    return status;
+    return store_end(g->store, status, err);
 }
 
 int bootstrap_is_done(struct gateway *g, bool *ret, struct error *err)

@@ -369,13 +369,7 @@ int access_insert_space(struct request *r, const Cordium__Space *space,
         return status;
     }
     status = insert_all(r, space, owner, template_, err);
-    if (!status) {
-        status = store_commit(store, err);
-    }
-    if (status) {
-        store_rollback(store);
-    }
-    return status;
+    return store_end(store, status, err);
 }
 
 int access_store_default(struct request *r, struct error *err)

@@ -10,18 +10,6 @@
 #include "gateway/services/resource_write.h"
 #include "gateway/state/store.h"
 
-/* Ends a transaction that was begun: commits when status is 0. */
-static int finish(struct gateway *g, int status, struct error *err)
-{
-    if (!status) {
-        status = store_commit(g->store, err);
-    }
-    if (status) {
-        store_rollback(g->store);
-    }
-    return status;
-}
-
 static void reply_tokens(struct request *r, struct session_tokens *tokens)
 {
     Auth__SessionToken reply = AUTH__SESSION_TOKEN__INIT;
@@ -100,7 +88,7 @@ void auth_with_token_handle(struct request *r)
     const Core__Credential *gone = NULL;
     int status = store_begin(r->gateway->store, &err);
     if (!status) {
-        status = finish(r->gateway, log_in(r, &tokens, &gone, &err), &err);
+        status = store_end(r->gateway->store, log_in(r, &tokens, &gone, &err), &err);
     }
     if (status) {
         request_fail(r, &err);
@@ -128,7 +116,7 @@ void auth_refresh_handle(struct request *r)
         status = session_refresh(r->gateway, r->actor.user, r->actor.session,
                                  call_header(r->call, "user-agent"), call_origin(r->call)->peer,
                                  &r->arena, &tokens, &err);
-        status = finish(r->gateway, status, &err);
+        status = store_end(r->gateway->store, status, &err);
     }
     if (status) {
         request_fail(r, &err);
@@ -143,7 +131,7 @@ void auth_logout_handle(struct request *r)
     int status = store_begin(r->gateway->store, &err);
     if (!status) {
         status = session_delete(r->gateway, r->actor.session->metadata->uid, &err);
-        status = finish(r->gateway, status, &err);
+        status = store_end(r->gateway->store, status, &err);
     }
     if (status) {
         request_fail(r, &err);

@@ -15,18 +15,6 @@
 #include "gateway/services/resource_write.h"
 #include "gateway/state/resource.h"
 
-/* Ends a transaction that was begun: commits when status is 0. */
-static int finish(struct request *r, int status, struct error *err)
-{
-    if (!status) {
-        status = store_commit(r->gateway->store, err);
-    }
-    if (status) {
-        store_rollback(r->gateway->store);
-    }
-    return status;
-}
-
 int credential_create_resolve(struct request *r, struct error *err)
 {
     int status = admin_require(r, err);
@@ -102,7 +90,7 @@ static int delete_credential(struct request *r, struct buf *diff, struct error *
     if (!status) {
         status = store_delete(store, STORE_CREDENTIAL, uid, err);
     }
-    return finish(r, status, err);
+    return store_end(r->gateway->store, status, err);
 }
 
 void credential_delete_handle(struct request *r)
@@ -276,7 +264,7 @@ static int generate_token(struct request *r, Core__CredentialToken *reply, struc
     bool is_access = credential->spec->type == CORE__CREDENTIAL__SPEC__TYPE__ACCESS_TOKEN;
     status = is_access ? open_access_session(r, credential, reply, diff, err)
                        : rotate_secret(r, credential, reply, err);
-    return finish(r, status, err);
+    return store_end(r->gateway->store, status, err);
 }
 
 void credential_token_handle(struct request *r)
@@ -311,7 +299,8 @@ void session_delete_handle(struct request *r)
     struct error err = {0};
     int status = store_begin(r->gateway->store, &err);
     if (!status) {
-        status = finish(r, session_delete(r->gateway, resource_uid(r->touched.target), &err), &err);
+        status = store_end(r->gateway->store,
+                           session_delete(r->gateway, resource_uid(r->touched.target), &err), &err);
     }
     if (status) {
         request_fail(r, &err);

@@ -270,11 +270,7 @@ static int remember(struct image_build *build, struct error *err)
     rc = rc ? rc : store_setting_put(g->store, name, build->id, err);
     key_of_setting(build->id, name);
     rc = rc ? rc : store_setting_put(g->store, name, build->key, err);
-    rc = rc ? rc : store_commit(g->store, err);
-    if (rc) {
-        store_rollback(g->store);
-    }
-    return rc;
+    return store_end(g->store, rc, err);
 }
 
 static void on_committed(void *context, const struct executor_reply *reply)

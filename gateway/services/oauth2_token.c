@@ -335,12 +335,9 @@ static void serve_grant(struct token_answer *a)
     int status = store_begin(store, &err);
     if (!status) {
         status = open_session(a, &tokens, &err);
-        if (!status) {
-            status = store_commit(store, &err);
-        }
+        status = store_end(store, status, &err);
         if (status) {
             a->facts.session = NULL;
-            store_rollback(store);
         }
     }
     a->facts.code = status_name(err.status);

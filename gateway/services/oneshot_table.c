@@ -308,11 +308,7 @@ static int put(struct oneshot_table *table, const Ext__RunResult *r, bool is_new
     }
     rc = is_new ? store_insert(store, STORE_RUN, &r->base, &index, err)
                 : store_update(store, STORE_RUN, &r->base, &index, NULL, err);
-    rc = rc ? rc : store_commit(store, err);
-    if (rc) {
-        store_rollback(store);
-    }
-    return rc;
+    return store_end(store, rc, err);
 }
 
 int oneshot_table_insert(struct oneshot_table *table, struct oneshot *o, const char *key,

@@ -212,11 +212,8 @@ static int delete_space(struct request *r, struct buf *diff, struct error *err)
     if (!status) {
         status = space_delete_with_content(r->gateway, uid, &r->arena, &snapshots, err);
     }
-    if (!status) {
-        status = store_commit(store, err);
-    }
+    status = store_end(store, status, err);
     if (status) {
-        store_rollback(store);
         return status;
     }
     build_snapshots_delete(r->gateway, &snapshots);

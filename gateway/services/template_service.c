@@ -161,11 +161,8 @@ static int delete_with_build(struct request *r, const Cordium__Template *t, stru
     if (!status) {
         status = store_delete(store, STORE_TEMPLATE, t->metadata->uid, err);
     }
-    if (!status) {
-        status = store_commit(store, err);
-    }
+    status = store_end(store, status, err);
     if (status) {
-        store_rollback(store);
         return status;
     }
     build_snapshots_delete(r->gateway, &snapshots);

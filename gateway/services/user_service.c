@@ -217,11 +217,8 @@ static int delete_user(struct request *r, struct buf *diff, struct error *err)
     if (!status) {
         status = delete_belongings(r, uid, &snapshots, err);
     }
-    if (!status) {
-        status = store_commit(store, err);
-    }
+    status = store_end(store, status, err);
     if (status) {
-        store_rollback(store);
         return status;
     }
     build_snapshots_delete(r->gateway, &snapshots);

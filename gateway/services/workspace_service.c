@@ -366,11 +366,7 @@ static int delete_stored(struct request *r, const char *session_uid, bool is_tra
     if (!rc && !workspace->spec->is_ephemeral) {
         rc = workspace_source_forget(r->gateway, workspace->metadata->uid, err);
     }
-    rc = rc ? rc : store_commit(store, err);
-    if (rc) {
-        store_rollback(store);
-    }
-    return rc;
+    return store_end(store, rc, err);
 }
 
 static void on_torn_down(void *context)

@@ -210,11 +210,7 @@ static int store_beginning(struct workspace_run *run, const struct workspace_sta
     } else {
         rc = workspace_change_apply(run, &change, true, err);
     }
-    rc = rc ? rc : store_commit(store, err);
-    if (rc) {
-        store_rollback(store);
-    }
-    return rc;
+    return store_end(store, rc, err);
 }
 
 void workspace_start_discard(struct workspace_run *run)
@@ -560,11 +556,7 @@ static int store_running(struct workspace_run *run, struct workspace_change *cha
     }
     rc = workspace_change_apply(run, change, true, err);
     rc = rc ? rc : workspace_source_remember(run, err);
-    rc = rc ? rc : store_commit(store, err);
-    if (rc) {
-        store_rollback(store);
-    }
-    return rc;
+    return store_end(store, rc, err);
 }
 
 void workspace_start_prepared(struct workspace_run *run, const struct workspace_failure *failure)

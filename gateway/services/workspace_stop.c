@@ -31,11 +31,7 @@ static int store_stopped(struct workspace_run *run, struct error *err)
     }
     rc = workspace_change_apply(run, &change, true, err);
     rc = rc ? rc : session_delete(run->gateway, run->identity.session_uid, err);
-    rc = rc ? rc : store_commit(store, err);
-    if (rc) {
-        store_rollback(store);
-    }
-    return rc;
+    return store_end(store, rc, err);
 }
 
 static void ignore_reply(void *context, const struct executor_reply *reply)
@@ -257,10 +253,7 @@ int workspace_stop_leftovers(struct gateway *g, struct error *err)
     }
     arena_init(&arena, 256 * 1024 * 1024);
     rc = stop_listed(g, &arena, err);
-    rc = rc ? rc : store_commit(g->store, err);
-    if (rc) {
-        store_rollback(g->store);
-    }
+    rc = store_end(g->store, rc, err);
     arena_free(&arena);
     return rc;
 }

@@ -78,13 +78,7 @@ static int layout_take_step(struct store *store, int64_t step, struct error *err
     if (status == 0) {
         status = sql_run(store->db, text, err);
     }
-    if (status == 0) {
-        status = store_commit(store, err);
-    }
-    if (status < 0) {
-        store_rollback(store);
-    }
-    return status;
+    return store_end(store, status, err);
 }
 
 static int layout_update(struct store *store, const char *path, struct error *err)
@@ -183,4 +177,15 @@ void store_rollback(struct store *store)
         (void)sql_run(store->db, "ROLLBACK", NULL); /* closing the file would do the same */
     }
     (void)sql_set_sync(store->db, true, NULL);
+}
+
+int store_end(struct store *store, int status, struct error *err)
+{
+    if (!status) {
+        status = store_commit(store, err);
+    }
+    if (status) {
+        store_rollback(store);
+    }
+    return status;
 }

@@ -93,6 +93,10 @@ int store_sync(struct store *store, struct error *err);
 int store_commit(struct store *store, struct error *err);
 void store_rollback(struct store *store); /* without a begin: nothing happens */
 
+/* Ends what was begun: commits if status is 0, and rolls back if it is not or the commit fails.
+ * Returns status or the commit's. */
+int store_end(struct store *store, int status, struct error *err);
+
 /* uid, name and resource_version are taken from the message's metadata, which must have them.
  * Insert: ALREADY_EXISTS when the kind has that name or uid. */
 int store_insert(struct store *store, enum store_kind kind, const ProtobufCMessage *message,
