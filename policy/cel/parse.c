@@ -145,73 +145,54 @@ static bool fit_optional(struct parser *p, struct ast *node, size_t room)
     return true;
 }
 
-static struct ast *parse_list(struct parser *p)
+/* One element of a list. */
+static bool parse_element(struct parser *p, struct ast_vec *vec)
 {
-    uint32_t begin = p->token.begin;
-    struct ast *node = ast_new(p->c, AST_LIST, begin);
-    struct ast_vec vec = {0};
-    size_t optional_room = 0;
-    if (!node) {
-        return NULL;
-    }
-    advance(p);
-    while (p->token.kind != TOKEN_RBRACKET && p->token.kind != TOKEN_COMMA) {
-        if (take(p, TOKEN_QUESTION) && !mark_optional(p, node, vec.count, &optional_room)) {
-            return NULL;
-        }
-        struct ast *item = parse_expr(p);
-        if (!item || !ast_vec_add(p->c, &vec, item)) {
-            return NULL;
-        }
-        if (p->token.kind != TOKEN_COMMA) {
-            break;
-        }
-        advance(p);
-        if (p->token.kind == TOKEN_COMMA) {
-            return fail_expected(p, "an element");
-        }
-    }
-    if (vec.count == 0) {
-        (void)take(p, TOKEN_COMMA);
-    }
-    if (!take(p, TOKEN_RBRACKET)) {
-        return fail_expected(p, "',' or ']'");
-    }
-    node->args = vec.items;
-    node->args_count = vec.count;
-    return fit_optional(p, node, optional_room) ? finish(p, node, begin) : NULL;
+    struct ast *item = parse_expr(p);
+    return item && ast_vec_add(p->c, vec, item);
 }
 
 /* One `key: value` of a map. */
 static bool parse_entry(struct parser *p, struct ast_vec *vec)
 {
-    struct ast *key = parse_expr(p);
-    if (!key || !ast_vec_add(p->c, vec, key)) {
+    if (!parse_element(p, vec)) {
         return false;
     }
     if (!take(p, TOKEN_COLON)) {
         fail_expected(p, "':'");
         return false;
     }
-    struct ast *value = parse_expr(p);
-    return value && ast_vec_add(p->c, vec, value);
+    return parse_element(p, vec);
 }
 
-static struct ast *parse_map(struct parser *p)
+/* A list or a map: a '?' makes an element optional, and a comma may stand behind the last. */
+struct literal {
+    enum ast_kind kind;
+    enum token_kind close;
+    bool (*parse_one)(struct parser *p, struct ast_vec *vec);
+    const char *one, *end; /* for messages */
+};
+
+static const struct literal literal_list = {AST_LIST, TOKEN_RBRACKET, parse_element, "an element",
+                                            "',' or ']'"};
+static const struct literal literal_map = {AST_MAP, TOKEN_RBRACE, parse_entry, "an entry",
+                                           "',' or '}'"};
+
+static struct ast *parse_literal(struct parser *p, const struct literal *literal)
 {
     uint32_t begin = p->token.begin;
-    struct ast *node = ast_new(p->c, AST_MAP, begin);
+    struct ast *node = ast_new(p->c, literal->kind, begin);
     struct ast_vec vec = {0};
     size_t optional_room = 0;
     if (!node) {
         return NULL;
     }
     advance(p);
-    while (p->token.kind != TOKEN_RBRACE && p->token.kind != TOKEN_COMMA) {
+    while (p->token.kind != literal->close && p->token.kind != TOKEN_COMMA) {
         if (take(p, TOKEN_QUESTION) && !mark_optional(p, node, vec.count, &optional_room)) {
             return NULL;
         }
-        if (!parse_entry(p, &vec)) {
+        if (!literal->parse_one(p, &vec)) {
             return NULL;
         }
         if (p->token.kind != TOKEN_COMMA) {
@@ -219,14 +200,14 @@ static struct ast *parse_map(struct parser *p)
         }
         advance(p);
         if (p->token.kind == TOKEN_COMMA) {
-            return fail_expected(p, "an entry");
+            return fail_expected(p, literal->one);
         }
     }
     if (vec.count == 0) {
         (void)take(p, TOKEN_COMMA);
     }
-    if (!take(p, TOKEN_RBRACE)) {
-        return fail_expected(p, "',' or '}'");
+    if (!take(p, literal->close)) {
+        return fail_expected(p, literal->end);
     }
     node->args = vec.items;
     node->args_count = vec.count;
@@ -317,9 +298,9 @@ static struct ast *parse_primary(struct parser *p)
         }
         return inner;
     case TOKEN_LBRACKET:
-        return parse_list(p);
+        return parse_literal(p, &literal_list);
     case TOKEN_LBRACE:
-        return parse_map(p);
+        return parse_literal(p, &literal_map);
     default:
         return parse_identifier(p);
     }
