@@ -223,14 +223,15 @@ static struct policy_value failure_value(const void *failure)
     return (struct policy_value){.kind = POLICY_FAILURE, .as.opaque = failure};
 }
 
-struct policy_value run_and(struct eval *e, const struct node *n)
+/* `decisive` decides the whole, whatever failed before it; a limit that was hit is not absorbed. */
+static struct policy_value run_logic(struct eval *e, const struct node *n, bool decisive)
 {
     const void *first_failure = NULL;
     for (uint32_t i = 0; i < n->count; i++) {
         struct policy_value v = eval_node(e, n->items[i]);
         if (v.kind == POLICY_BOOL) {
-            if (!v.as.truth) {
-                return policy_bool(false);
+            if (v.as.truth == decisive) {
+                return policy_bool(decisive);
             }
             continue;
         }
@@ -242,29 +243,17 @@ struct policy_value run_and(struct eval *e, const struct node *n)
         }
         first_failure = first_failure ? first_failure : v.as.opaque;
     }
-    return first_failure ? failure_value(first_failure) : policy_bool(true);
+    return first_failure ? failure_value(first_failure) : policy_bool(!decisive);
+}
+
+struct policy_value run_and(struct eval *e, const struct node *n)
+{
+    return run_logic(e, n, false);
 }
 
 struct policy_value run_or(struct eval *e, const struct node *n)
 {
-    const void *first_failure = NULL;
-    for (uint32_t i = 0; i < n->count; i++) {
-        struct policy_value v = eval_node(e, n->items[i]);
-        if (v.kind == POLICY_BOOL) {
-            if (v.as.truth) {
-                return policy_bool(true);
-            }
-            continue;
-        }
-        if (!value_failed(v)) {
-            v = eval_no_overload(e, n, v);
-        }
-        if (policy_error_is_limit(value_failure(v)->code)) {
-            return v;
-        }
-        first_failure = first_failure ? first_failure : v.as.opaque;
-    }
-    return first_failure ? failure_value(first_failure) : policy_bool(false);
+    return run_logic(e, n, true);
 }
 
 struct policy_value run_not(struct eval *e, const struct node *n)
