@@ -78,38 +78,34 @@ static size_t write_exponent(struct digits s, char *out)
     return len + copy_word(exponent, out + len);
 }
 
-size_t number_format_double(double d, char out[NUMBER_TEXT_MAX])
+static size_t format(double d, const char *infinity, bool may_have_exponent, char *out)
 {
     if (isnan(d)) {
         return copy_word("NaN", out);
-    }
-    if (isinf(d)) {
-        return copy_word(d > 0 ? "+Inf" : "-Inf", out);
     }
     size_t len = 0;
     if (signbit(d)) {
         out[len++] = '-';
     }
+    if (isinf(d)) {
+        return len + copy_word(infinity, out + len);
+    }
     struct digits s = shortest_digits(fabs(d));
-    if (d != 0 && (s.exponent < EXPONENT_BELOW || s.exponent >= EXPONENT_FROM)) {
+    if (may_have_exponent && d != 0 &&
+        (s.exponent < EXPONENT_BELOW || s.exponent >= EXPONENT_FROM)) {
         return len + write_exponent(s, out + len);
     }
     return len + write_plain(s, out + len);
 }
 
+size_t number_format_double(double d, char out[NUMBER_TEXT_MAX])
+{
+    return format(d, signbit(d) ? "Inf" : "+Inf", true, out);
+}
+
 size_t number_format_plain(double d, char out[NUMBER_PLAIN_MAX])
 {
-    if (isnan(d)) {
-        return copy_word("NaN", out);
-    }
-    if (isinf(d)) {
-        return copy_word(d > 0 ? "Infinity" : "-Infinity", out);
-    }
-    size_t len = 0;
-    if (signbit(d)) {
-        out[len++] = '-';
-    }
-    return len + write_plain(shortest_digits(fabs(d)), out + len);
+    return format(d, "Infinity", false, out);
 }
 
 static bool parse_digits(struct str s, uint64_t *ret)
