@@ -4,6 +4,7 @@
 #include <sys/param.h>
 
 #include "executor/executor.h"
+#include "executor/proc/clock.h"
 #include "executor/proc/fd.h"
 
 /* Who computes all the time gives way to who has something short to do.

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "executor/executor.h"
+#include "executor/proc/clock.h"
 #include "executor/proc/log.h"
 
 /* What sandboxes were refused by the rules of their network, told to the gateway: every now and

@@ -213,8 +213,6 @@ struct executor {
     uint8_t received[MESSAGE_BYTES_MAX];
 };
 
-uint64_t clock_now_ns(void);
-
 /* poll set */
 int executor_watch(struct executor *ex, struct source *source, uint32_t events);
 void executor_unwatch(struct executor *ex, struct source *source); /* and closes the fd */

@@ -24,6 +24,7 @@
 
 #include "executor/doctor.h"
 #include "executor/executor.h"
+#include "executor/proc/clock.h"
 #include "executor/proc/fd.h"
 #include "executor/proc/log.h"
 #include "executor/reaper.h"

@@ -11,6 +11,7 @@
 
 #include "executor/executor.h"
 #include "executor/init/protocol.h"
+#include "executor/proc/clock.h"
 #include "executor/proc/fd.h"
 
 /* One command in a sandbox: started by init, accounted for and killed through its own cgroup. How

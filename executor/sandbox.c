@@ -14,6 +14,7 @@
 
 #include "executor/executor.h"
 #include "executor/init/protocol.h"
+#include "executor/proc/clock.h"
 #include "executor/proc/fd.h"
 #include "executor/proc/log.h"
 #include "executor/steps/build_network.h"

@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "executor/proc/clock.h"
 #include "executor/proc/fd.h"
 
 enum {

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include "executor/proc/clock.h"
+
 int64_t gateway_wall_ns(const struct gateway *g)
 {
     (void)g;
@@ -13,7 +15,5 @@ int64_t gateway_wall_ns(const struct gateway *g)
 uint64_t gateway_monotonic_ns(const struct gateway *g)
 {
     (void)g;
-    struct timespec t = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    return clock_now_ns();
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "executor/image/account.h"
@@ -15,6 +14,7 @@
 #include "executor/image/engine.h"
 #include "executor/image/image_config.h"
 #include "executor/image/rootfs.h"
+#include "executor/proc/clock.h"
 #include "executor/proc/fd.h"
 
 static const char USAGE[] =
@@ -128,9 +128,7 @@ static int parse_options(struct job *job, int argc, char **argv)
 
 static uint64_t now_ms(void)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    return clock_now_ns() / 1000000;
 }
 
 static int read_dockerfile(const struct job *job, struct buf *ret, struct error *err)

@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "executor/init/landlock.h"
 #include "executor/init/privileges.h"
+#include "executor/proc/clock.h"
 #include "executor/proc/fd.h"
 #include "executor/steps/mounts.h"
 
@@ -419,13 +419,6 @@ static int drop_privileges(struct setup *s)
     return 0;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
-
 int setup_run(struct setup *s, const char **ret_step)
 {
     static const struct {
@@ -436,7 +429,7 @@ int setup_run(struct setup *s, const char **ret_step)
 #include "executor/init/setup_steps.def"
     };
     static_assert(sizeof steps / sizeof *steps <= INIT_STEPS_MAX, "room in struct init_message");
-    uint64_t before = now_ns();
+    uint64_t before = clock_now_ns();
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         s->target = NULL;
         int r = steps[i].run(s);
@@ -444,7 +437,7 @@ int setup_run(struct setup *s, const char **ret_step)
             *ret_step = steps[i].name;
             return r;
         }
-        uint64_t now = now_ns();
+        uint64_t now = clock_now_ns();
         s->step_us[i] = (uint32_t)((now - before) / 1000);
         before = now;
     }

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "executor/proc/clock.h"
 #include "executor/proc/fd.h"
 #include "gateway/auditfile/segment.h"
 
@@ -78,13 +78,6 @@ int audit_file_append(struct audit_file *f, const void *bytes, size_t n)
     return 0;
 }
 
-static uint64_t monotonic_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* Lines that go to a file which has no name any more, or behind what others wrote, are lost to
  * whoever verifies: they would be acknowledged all the same. */
 static bool is_as_left(struct audit_file *f, struct audit_write *w)
@@ -117,13 +110,13 @@ static bool write_part(struct audit_file *f, struct str part, bool is_sync_wante
     if (w->write_errno || !is_sync_wanted) {
         return !w->write_errno;
     }
-    uint64_t began_ns = monotonic_ns();
+    uint64_t began_ns = clock_now_ns();
     w->failed_step = "fdatasync";
     if (fdatasync(f->fd) == -1) {
         w->write_errno = errno;
         f->is_broken = true;
     }
-    w->sync_ns = monotonic_ns() - began_ns + 1;
+    w->sync_ns = clock_now_ns() - began_ns + 1;
     return !w->write_errno;
 }
 

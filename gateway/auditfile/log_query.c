@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "executor/proc/clock.h"
 #include "gateway/auditfile/index_rows.h"
 #include "gateway/auditfile/line_fetch.h"
 
@@ -63,19 +64,12 @@ const struct index_snapshot *log_query_snapshot(const struct log_query *q)
     return index_scan_snapshot(q->scan);
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec t = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /* Only text makes many lines be read in vain. */
 static bool is_over_time(struct log_query *q)
 {
     if (index_filter_has_text(q->filter) && ++q->since_clock == ROWS_PER_CLOCK) {
         q->since_clock = 0;
-        q->is_paused = clock_ns() >= q->deadline_ns;
+        q->is_paused = clock_now_ns() >= q->deadline_ns;
     }
     return q->is_paused;
 }

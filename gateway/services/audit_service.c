@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
+#include "executor/proc/clock.h"
 #include "gateway/config.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/authenticate.h"
@@ -58,10 +58,7 @@ void audit_await(struct audit_task *task)
 
 uint64_t audit_text_deadline(void)
 {
-    struct timespec t = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec +
-           (uint64_t)AUDIT_TEXT_TIME_MS * 1000000;
+    return clock_now_ns() + (uint64_t)AUDIT_TEXT_TIME_MS * 1000000;
 }
 
 Ext__AuditIndex *audit_index_message(const struct audit_task *task,

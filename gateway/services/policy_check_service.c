@@ -1,9 +1,9 @@
 #include "gateway/services/policy_check_service.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/ext.pb-c.h"
+#include "executor/proc/clock.h"
 #include "gateway/authorize/policy_history.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/gateway.h"
@@ -193,9 +193,7 @@ static int add_in_force(void *arg, const char *named, struct policy_files *files
 static uint64_t monotonic_ns(void *context)
 {
     (void)context;
-    struct timespec t = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    return clock_now_ns();
 }
 
 static int run_test(struct work *work, const ProtobufCMessage **ret, struct error *err)

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor/proc/clock.h"
+
 enum {
     STATEMENTS_MAX = 96, /* kept prepared; beyond that the oldest gives way */
     LOCK_WAIT_MS = 2000, /* for the former process to end */
@@ -55,16 +57,9 @@ static int sql_error(sqlite3 *handle, int code, const char *step, struct error *
     }
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec t = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static void count_write(struct sql *db, uint64_t began_ns)
 {
-    db->write_ns += clock_ns() - began_ns;
+    db->write_ns += clock_now_ns() - began_ns;
     db->write_count += !db->is_sync_off && !sql_in_transaction(db);
 }
 
@@ -76,7 +71,7 @@ void sql_write_time(const struct sql *db, uint64_t *ret_ns, uint64_t *ret_count)
 
 int sql_run(struct sql *db, const char *text, struct error *err)
 {
-    uint64_t began_ns = clock_ns();
+    uint64_t began_ns = clock_now_ns();
     int code = sqlite3_exec(db->handle, text, NULL, NULL, NULL);
     count_write(db, began_ns);
     if (code != SQLITE_OK) {
@@ -273,7 +268,7 @@ void sql_reset(struct sql_statement *st)
 
 int sql_finish(struct sql_statement *st, struct error *err)
 {
-    uint64_t began_ns = clock_ns();
+    uint64_t began_ns = clock_now_ns();
     int status = sql_step(st, err);
     sql_reset(st);
     count_write(st->db, began_ns);
@@ -319,7 +314,7 @@ int sql_set_sync(struct sql *db, bool is_on, struct error *err)
 
 int sql_sync(struct sql *db, struct error *err)
 {
-    uint64_t began_ns = clock_ns();
+    uint64_t began_ns = clock_now_ns();
     sqlite3_file *wal = NULL;
     int code = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
     if (code == SQLITE_OK && wal && wal->pMethods) {

@@ -13,8 +13,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "executor/proc/clock.h"
 
 enum { FAST_MS = 200, PATIENCE_MS = 1500 };
 
@@ -164,9 +165,7 @@ int testbed_try_tcp(struct testbed *t, int netns, uint32_t address, uint16_t por
 
 long testbed_now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (long)(clock_now_ns() / 1000000);
 }
 
 void assert_refused(struct testbed *t, int netns, uint32_t address, uint16_t port)
