@@ -82,8 +82,7 @@ int sql_run(struct sql *db, const char *text, struct error *err)
     return 0;
 }
 
-/* One value of a PRAGMA or the like. */
-static int sql_query_int(struct sql *db, const char *text, int64_t *ret, struct error *err)
+int sql_query_int(struct sql *db, const char *text, int64_t *ret, struct error *err)
 {
     struct sql_statement *st;
     int status = sql_prepare(db, text, &st, err);

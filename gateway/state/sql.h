@@ -32,6 +32,9 @@ void sql_close(struct sql *db); /* NULL is fine */
 /* Several statements without parameters or results. */
 int sql_run(struct sql *db, const char *text, struct error *err);
 
+/* The number that a statement without parameters gives: a count, a PRAGMA. */
+int sql_query_int(struct sql *db, const char *text, int64_t *ret, struct error *err);
+
 /* A statement that the database keeps for the next time; text must be made of constants. It must be
  * reset before it is prepared again. */
 int sql_prepare(struct sql *db, const char *text, struct sql_statement **ret, struct error *err);

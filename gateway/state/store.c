@@ -51,22 +51,6 @@ static const char *const layout_steps[] = {
 
 enum { LAYOUT_VERSION = sizeof(layout_steps) / sizeof(layout_steps[0]) };
 
-static int layout_version(struct store *store, int64_t *ret, struct error *err)
-{
-    struct sql_statement *st;
-    int status = sql_prepare(store->db, "PRAGMA user_version", &st, err);
-    if (status < 0) {
-        return status;
-    }
-    status = sql_step(st, err);
-    if (status == 1) {
-        *ret = sql_column_int(st, 0);
-        status = 0;
-    }
-    sql_reset(st);
-    return status;
-}
-
 static int layout_take_step(struct store *store, int64_t step, struct error *err)
 {
     char text[64];
@@ -84,7 +68,7 @@ static int layout_take_step(struct store *store, int64_t step, struct error *err
 static int layout_update(struct store *store, const char *path, struct error *err)
 {
     int64_t version = 0;
-    int status = layout_version(store, &version, err);
+    int status = sql_query_int(store->db, "PRAGMA user_version", &version, err);
     if (status == 0 && (version < 0 || version > LAYOUT_VERSION)) {
         return error_set(err, STATUS_FAILED_PRECONDITION,
                          "the store %s was written by a newer program (layout %d, we know %d); "

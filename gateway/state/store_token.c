@@ -164,28 +164,12 @@ int store_image_delete(struct store *store, const char *id, struct error *err)
                : status;
 }
 
-static int image_count(struct store *store, int64_t *ret, struct error *err)
-{
-    struct sql_statement *st;
-    int status = sql_prepare(store->db, "SELECT count(*) FROM image", &st, err);
-    if (status < 0) {
-        return status;
-    }
-    status = sql_step(st, err);
-    if (status == 1) {
-        *ret = sql_column_int(st, 0);
-        status = 0;
-    }
-    sql_reset(st);
-    return status;
-}
-
 int store_image_list(struct store *store, struct arena *arena, struct store_image **ret,
                      size_t *ret_count, struct error *err)
 {
     struct sql_statement *st;
     int64_t room = 0;
-    int status = image_count(store, &room, err);
+    int status = sql_query_int(store->db, "SELECT count(*) FROM image", &room, err);
     if (status == 0) {
         status = sql_prepare(
             store->db, "SELECT id, json, created_at FROM image ORDER BY created_at, id", &st, err);
