@@ -48,16 +48,20 @@ int user_create_resolve(struct request *r, struct error *err)
     return status ? status : user_validate(r->gateway, user, NULL, &r->arena, err);
 }
 
-void user_create_handle(struct request *r)
+static void insert_target(struct request *r, enum store_kind kind)
 {
     struct error err = {0};
-    if (store_insert(r->gateway->store, STORE_USER, r->touched.target, &(struct store_index){0},
-                     &err)) {
+    if (store_insert(r->gateway->store, kind, r->touched.target, &(struct store_index){0}, &err)) {
         request_fail(r, &err);
         return;
     }
     change_outcome_set_resource(r, NULL, r->touched.target);
     request_reply(r, r->touched.target);
+}
+
+void user_create_handle(struct request *r)
+{
+    insert_target(r, STORE_USER);
 }
 
 int user_named_resolve(struct request *r, struct error *err)
@@ -260,14 +264,7 @@ int group_create_resolve(struct request *r, struct error *err)
 
 void group_create_handle(struct request *r)
 {
-    struct error err = {0};
-    if (store_insert(r->gateway->store, STORE_GROUP, r->touched.target, &(struct store_index){0},
-                     &err)) {
-        request_fail(r, &err);
-        return;
-    }
-    change_outcome_set_resource(r, NULL, r->touched.target);
-    request_reply(r, r->touched.target);
+    insert_target(r, STORE_GROUP);
 }
 
 int group_named_resolve(struct request *r, struct error *err)
