@@ -63,18 +63,11 @@ static void add_failure(struct failures *f, const struct error *err)
 
 static int add_item(struct apply *a, const struct item *item)
 {
-    if (a->count == a->room) {
-        size_t room = a->room ? a->room * 2 : 16;
-        struct item *items = arena_calloc(a->arena, room, sizeof *items);
-        if (!items) {
-            return -STATUS_RESOURCE_EXHAUSTED;
-        }
-        if (a->count > 0) {
-            memcpy(items, a->items, a->count * sizeof *items);
-        }
-        a->items = items;
-        a->room = room;
+    struct item *items = arena_grow(a->arena, a->items, a->count, &a->room, sizeof *items, 16);
+    if (!items) {
+        return -STATUS_RESOURCE_EXHAUSTED;
     }
+    a->items = items;
     a->items[a->count++] = *item;
     return 0;
 }

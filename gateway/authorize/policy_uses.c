@@ -10,20 +10,10 @@ enum { SCAN_ARENA_MAX_BYTES = 512 << 20 };
 
 static bool make_room(struct policy_uses *uses)
 {
-    if (uses->count < uses->room) {
-        return true;
-    }
-    size_t room = uses->room ? uses->room * 2 : 64;
-    struct policy_use *items = arena_calloc(uses->arena, room, sizeof *items);
-    if (!items) {
-        return false;
-    }
-    if (uses->count > 0) {
-        memcpy(items, uses->items, uses->count * sizeof *items);
-    }
-    uses->items = items;
-    uses->room = room;
-    return true;
+    struct policy_use *items =
+        arena_grow(uses->arena, uses->items, uses->count, &uses->room, sizeof *items, 64);
+    uses->items = items ? items : uses->items;
+    return items != NULL;
 }
 
 static int add(struct policy_uses *uses, const char *policy_name, enum store_kind kind,

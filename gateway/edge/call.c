@@ -167,16 +167,12 @@ static bool list_add(struct arena *arena, struct header_list *list, size_t count
                      struct header header)
 {
     if (list->count == list->room) {
-        size_t room = list->room ? list->room * 2 : 8;
-        struct header *items = arena_calloc(arena, room, sizeof *items);
+        struct header *items =
+            arena_grow(arena, list->items, list->count, &list->room, sizeof *items, 8);
         if (!items || list->count >= count_max) {
             return false;
         }
-        if (list->count > 0) {
-            memcpy(items, list->items, list->count * sizeof *items);
-        }
         list->items = items;
-        list->room = room;
     }
     list->items[list->count++] = header;
     return true;

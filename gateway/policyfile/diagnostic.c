@@ -65,20 +65,10 @@ bool diagnostics_is_full(const struct diagnostics *d)
 
 static bool make_room(struct diagnostics *d)
 {
-    if (d->count < d->room) {
-        return true;
-    }
-    size_t room = d->room ? d->room * 2 : 32;
-    struct diagnostic *items = arena_calloc(d->arena, room, sizeof *items);
-    if (!items) {
-        return false;
-    }
-    if (d->count > 0) {
-        memcpy(items, d->items, d->count * sizeof *items);
-    }
-    d->items = items;
-    d->room = room;
-    return true;
+    struct diagnostic *items =
+        arena_grow(d->arena, d->items, d->count, &d->room, sizeof *items, 32);
+    d->items = items ? items : d->items;
+    return items != NULL;
 }
 
 void diagnostics_add(struct diagnostics *d, const struct diagnostic *item)

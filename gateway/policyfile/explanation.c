@@ -27,19 +27,10 @@ static char *copy_cstr(struct explainer *e, const char *s)
 /* Room for one more pointer. */
 static void *more(struct explainer *e, void *items, size_t count, size_t *room, size_t max)
 {
-    if (count < *room) {
-        return items;
-    }
-    size_t wanted = *room ? *room * 2 : 16;
-    void *grown = count < max ? arena_calloc(e->arena, wanted, sizeof(void *)) : NULL;
-    if (!grown) {
-        e->is_cut = true;
-        return NULL;
-    }
-    if (count > 0) {
-        memcpy(grown, items, count * sizeof(void *));
-    }
-    *room = wanted;
+    void *grown = count < *room || count < max
+                      ? arena_grow(e->arena, items, count, room, sizeof(void *), 16)
+                      : NULL;
+    e->is_cut = e->is_cut || !grown;
     return grown;
 }
 

@@ -84,27 +84,14 @@ void policy_files_add_unreadable(struct policy_files *files, const char *path, c
     tell_error(files, path, NULL, &none, "file-unreadable", why, "");
 }
 
-static void *grown(struct arena *arena, const void *items, size_t count, size_t *room, size_t size)
-{
-    size_t wanted = *room ? *room * 2 : 16;
-    void *to = arena_calloc(arena, wanted, size);
-    if (to && count > 0) {
-        memcpy(to, items, count * size);
-    }
-    *room = to ? wanted : *room;
-    return to;
-}
-
 static bool add_document(struct policy_files *files, struct policy_document *document)
 {
-    if (files->document_count == files->document_room) {
-        void *items = grown(files->arena, files->documents, files->document_count,
-                            &files->document_room, sizeof *files->documents);
-        if (!items) {
-            return false;
-        }
-        files->documents = items;
+    void *items = arena_grow(files->arena, files->documents, files->document_count,
+                             &files->document_room, sizeof *files->documents, 16);
+    if (!items) {
+        return false;
     }
+    files->documents = items;
     files->documents[files->document_count++] = document;
     return true;
 }
@@ -114,10 +101,10 @@ static bool add_policy(struct policy_files *files, const struct written_policy *
 {
     if (files->policy_count == files->policy_room) {
         size_t room = files->policy_room;
-        void *policies = grown(files->arena, files->policies, files->policy_count, &room,
-                               sizeof *files->policies);
-        void *sources = grown(files->arena, files->sources, files->policy_count,
-                              &files->policy_room, sizeof *files->sources);
+        void *policies = arena_grow(files->arena, files->policies, files->policy_count, &room,
+                                    sizeof *files->policies, 16);
+        void *sources = arena_grow(files->arena, files->sources, files->policy_count,
+                                   &files->policy_room, sizeof *files->sources, 16);
         if (!policies || !sources || files->policy_count >= POLICY_FILES_POLICIES_MAX) {
             return false;
         }

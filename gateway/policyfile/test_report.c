@@ -75,20 +75,11 @@ static bool make_room(struct arena *arena, void *items, size_t count, size_t *ro
 {
     void **old;
     memcpy(&old, items, sizeof old);
-    if (count < *room) {
-        return true;
+    void **more = arena_grow(arena, old, count, room, sizeof *more, 64);
+    if (more) {
+        memcpy(items, &more, sizeof more);
     }
-    size_t wanted = *room ? *room * 2 : 64;
-    void **more = arena_calloc(arena, wanted, sizeof *more);
-    if (!more) {
-        return false;
-    }
-    if (count > 0) {
-        memcpy(more, old, count * sizeof *more);
-    }
-    memcpy(items, &more, sizeof more);
-    *room = wanted;
-    return true;
+    return more != NULL;
 }
 
 /* Protobuf-c's strings are not const; nobody writes to these. */

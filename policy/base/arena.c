@@ -131,6 +131,24 @@ void *arena_memdup(struct arena *a, const void *data, size_t n)
     return p;
 }
 
+void *arena_grow(struct arena *a, void *items, size_t count, size_t *room, size_t size,
+                 size_t first)
+{
+    if (count < *room) {
+        return items;
+    }
+    size_t wanted = *room ? *room * 2 : first;
+    void *grown = arena_calloc(a, wanted, size);
+    if (!grown) {
+        return NULL;
+    }
+    if (count > 0) {
+        memcpy(grown, items, count * size);
+    }
+    *room = wanted;
+    return grown;
+}
+
 char *arena_printf(struct arena *a, const char *format, ...)
 {
     va_list ap;

@@ -65,6 +65,11 @@ void *arena_calloc(struct arena *a, size_t count, size_t size);
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 void *arena_memdup(struct arena *a, const void *p, size_t n);
+
+/* Room for one more behind `count` items of `size` bytes: `items` itself while count < *room, else
+ * a copy in twice the room (`first` at the beginning). What is new is zero. NULL: out of memory. */
+void *arena_grow(struct arena *a, void *items, size_t count, size_t *room, size_t size,
+                 size_t first);
 char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

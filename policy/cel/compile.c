@@ -116,19 +116,13 @@ struct ast *ast_new(struct compile *c, enum ast_kind kind, uint32_t at)
 
 bool ast_vec_add(struct compile *c, struct ast_vec *vec, struct ast *item)
 {
-    if (vec->count == vec->room) {
-        size_t room = vec->room ? vec->room * 2 : 4;
-        struct ast **grown = arena_calloc(c->arena, room, sizeof(struct ast *));
-        if (!grown) {
-            compile_out_of_memory(c);
-            return false;
-        }
-        if (vec->count > 0) {
-            memcpy(grown, vec->items, vec->count * sizeof(struct ast *));
-        }
-        vec->items = grown;
-        vec->room = room;
+    struct ast **grown =
+        arena_grow(c->arena, vec->items, vec->count, &vec->room, sizeof(struct ast *), 4);
+    if (!grown) {
+        compile_out_of_memory(c);
+        return false;
     }
+    vec->items = grown;
     vec->items[vec->count++] = item;
     return true;
 }

@@ -19,23 +19,6 @@ static int no_memory(struct error *err)
     return error_set(err, STATUS_RESOURCE_EXHAUSTED, "policy environment: out of memory");
 }
 
-/* Doubles an array that lives in the env's arena. */
-static void *grow(struct policy_env *env, void *items, size_t count, size_t *room, size_t size)
-{
-    if (count < *room) {
-        return items;
-    }
-    size_t wanted = *room ? *room * 2 : 64;
-    void *grown = arena_calloc(&env->arena, wanted, size);
-    if (grown && count > 0) {
-        memcpy(grown, items, count * size);
-    }
-    if (grown) {
-        *room = wanted;
-    }
-    return grown;
-}
-
 static uint8_t kind_of_type(const struct type *t)
 {
     static const uint8_t kinds[] = {
@@ -94,8 +77,8 @@ static int add_overload(struct policy_env *env, const char *name, unsigned flags
 {
     const char *copy = arena_strdup(&env->arena, name);
     const char *text = arena_strdup(&env->arena, signature);
-    struct overload *overloads =
-        grow(env, env->overloads, env->overloads_count, &env->overloads_room, sizeof *overloads);
+    struct overload *overloads = arena_grow(&env->arena, env->overloads, env->overloads_count,
+                                            &env->overloads_room, sizeof *overloads, 64);
     if (!copy || !text || !overloads) {
         return no_memory(err);
     }
@@ -231,8 +214,8 @@ int policy_env_declare(struct policy_env *env, const char *name, const char *typ
     }
     size_t index;
     if (!env_find_variable(env, str_from(name), &index)) {
-        struct variable *variables = grow(env, env->variables, env->variables_count,
-                                          &env->variables_room, sizeof *variables);
+        struct variable *variables = arena_grow(&env->arena, env->variables, env->variables_count,
+                                                &env->variables_room, sizeof *variables, 64);
         if (!variables) {
             return no_memory(err);
         }

@@ -273,19 +273,13 @@ static bool occurs_in(struct type_context *tc, const struct type *param, const s
 
 static bool bind(struct type_context *tc, const struct type *param, const struct type *to)
 {
-    if (tc->trail_count == tc->trail_room) {
-        size_t room = tc->trail_room ? tc->trail_room * 2 : 32;
-        struct type_trail_entry *grown = arena_calloc(tc->arena, room, sizeof *grown);
-        if (!grown) {
-            tc->out_of_memory = true;
-            return false;
-        }
-        if (tc->trail_count > 0) {
-            memcpy(grown, tc->trail, tc->trail_count * sizeof *grown);
-        }
-        tc->trail = grown;
-        tc->trail_room = room;
+    struct type_trail_entry *grown =
+        arena_grow(tc->arena, tc->trail, tc->trail_count, &tc->trail_room, sizeof *grown, 32);
+    if (!grown) {
+        tc->out_of_memory = true;
+        return false;
     }
+    tc->trail = grown;
     struct type *writable = (struct type *)param;
     tc->trail[tc->trail_count++] = (struct type_trail_entry){writable, param->bound};
     writable->bound = to;

@@ -361,18 +361,12 @@ static bool index_names(struct policy_set *set, size_t count)
 static bool make_room(struct policy_set_builder *b)
 {
     struct policy_set *set = b->set;
-    if (set->count == b->room) {
-        size_t room = b->room ? b->room * 2 : 16;
-        struct compiled_policy *policies = arena_calloc(&set->arena, room, sizeof *policies);
-        if (!policies) {
-            return false;
-        }
-        if (set->count > 0) {
-            memcpy(policies, set->policies, set->count * sizeof *policies);
-        }
-        set->policies = policies;
-        b->room = room;
+    struct compiled_policy *policies =
+        arena_grow(&set->arena, set->policies, set->count, &b->room, sizeof *policies, 16);
+    if (!policies) {
+        return false;
     }
+    set->policies = policies;
     return set->kind == POLICY_SET_INLINE || index_names(set, set->count + 1);
 }
 

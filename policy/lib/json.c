@@ -185,22 +185,12 @@ static bool read_number(struct reader *r, struct policy_value *ret)
     return true;
 }
 
-/* Doubles a growing array in the arena. */
 static void *grow(struct reader *r, void *items, size_t count, size_t *room, size_t size)
 {
-    if (count < *room) {
-        return items;
-    }
-    size_t wanted = *room ? *room * 2 : 8;
-    void *grown = arena_calloc(r->arena, wanted, size);
+    void *grown = arena_grow(r->arena, items, count, room, size, 8);
     if (!grown) {
         (void)no_memory(r);
-        return NULL;
     }
-    if (count > 0) {
-        memcpy(grown, items, count * size);
-    }
-    *room = wanted;
     return grown;
 }
 
