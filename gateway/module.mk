@@ -83,7 +83,7 @@ $(OUT)/cordium-files: gateway/files/main.c policy/base/utf8.c gateway/services/o
 	@echo CC $<
 	@$(CC) $(CPPFLAGS) -std=gnu17 -D_GNU_SOURCE -O2 $(WARN) -static $(filter %.c,$^) -o $@
 
-$(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh $(OUT)/cordium-image $(OUT)/cordium-files
+$(SANDBOX_TOOLS)/.made: $(CLI_INPUTS) gateway/cli/bundle.sh $(OUT)/cordium $(OUT)/cordium-image $(OUT)/cordium-files
 	@rm -rf $(@D)
 	@mkdir -p $(@D)/bin $(@D)/lib
 	$(CC) $(LDFLAGS) $(CLI_INPUTS) $(CLI_LIBS) -Wl,--dynamic-linker=/opt/cordium/lib/ld.so \

@@ -4,7 +4,8 @@
 set -eu
 program=$1
 folder=$2
-ldd "$program" | while read -r name arrow path rest; do
+needs=$(ldd "$program")
+printf '%s\n' "$needs" | while read -r name arrow path rest; do
     case $name in
     linux-vdso*) ;;
     */ld-linux*) cp -L "$name" "$folder/lib/ld.so" ;;
