@@ -13,6 +13,7 @@
 #include "gateway/audit/audit_event.h"
 #include "gateway/audit/audit_log.h"
 #include "gateway/audit/audit_state.h"
+#include "gateway/audit/audit_unended.h"
 #include "gateway/authorize/policy_store.h"
 #include "gateway/edge/server.h"
 #include "gateway/executor_link.h"
@@ -194,6 +195,25 @@ static void on_network_denied(void *context, const struct executor_network_denie
     network_denials_record(context, event);
 }
 
+/* What an earlier gateway left open has its end in the log before the store forgets that it was
+ * open: so a start that is killed here leaves it to the next, which sees in the log what is told.
+ */
+static int end_leftovers(struct gateway *g, struct error *err)
+{
+    uint64_t since = audit_log_open_since(g->audit);
+    int rc = audit_log_flush(g->audit, err);
+    rc = rc ? rc : audit_unended_read(g->config->audit_dir, since, &g->unended, err);
+    rc = rc ? rc : workspace_table_new(g, &g->workspaces, err);
+    rc = rc ? rc : oneshot_table_new(g, &g->oneshots, err);
+    rc = rc ? rc : audit_unended_tell_requests(g->unended, g->audit, gateway_wall_ns(g), err);
+    audit_unended_free(g->unended);
+    g->unended = NULL;
+    if (rc == 0) {
+        audit_log_settle(g->audit);
+    }
+    return rc;
+}
+
 static int open_services(struct daemon *d, struct error *err)
 {
     struct gateway *g = &d->gateway;
@@ -205,10 +225,9 @@ static int open_services(struct daemon *d, struct error *err)
         .context = g,
     };
     if (watch_hub_new(g, &g->watches, err) < 0 || image_table_new(g, &g->images, err) < 0 ||
-        workspace_table_new(g, &g->workspaces, err) < 0 ||
-        oneshot_table_new(g, &g->oneshots, err) < 0 ||
-        idle_memory_new(g, &d->idle_memory, err) < 0 || work_queue_new(g, &g->work, err) < 0 ||
-        audit_desk_new(g, &g->audit_desk, err) < 0 || open_calls_new(g, &g->open_calls, err) < 0 ||
+        end_leftovers(g, err) < 0 || idle_memory_new(g, &d->idle_memory, err) < 0 ||
+        work_queue_new(g, &g->work, err) < 0 || audit_desk_new(g, &g->audit_desk, err) < 0 ||
+        open_calls_new(g, &g->open_calls, err) < 0 ||
         edge_server_new(&d->loop, edge_limits_default(), &request_events, g, &g->edge, err) < 0) {
         return -err->status;
     }

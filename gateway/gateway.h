@@ -13,6 +13,7 @@ struct open_calls;
 struct executor_link;
 struct policy_store;
 struct audit_log;
+struct audit_unended;
 struct workspace_table;
 struct image_table;
 struct watch_hub;
@@ -32,6 +33,7 @@ struct gateway {
     struct executor_link *executor;     /* gateway/executor_link.h */
     struct policy_store *policies;      /* authorize/policy_store.h */
     struct audit_log *audit;            /* audit/audit_log.h */
+    struct audit_unended *unended;      /* audit/audit_unended.h; while it starts */
     struct workspace_table *workspaces; /* services/workspace_run.h: live workspaces */
     struct image_table *images;         /* services/image_builder.h */
     struct watch_hub *watches;          /* services/watch.h */

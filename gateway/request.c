@@ -215,12 +215,18 @@ static enum step authorize(struct request *r, struct error *err)
     return status < 0 ? STEP_REFUSE : STEP_NEXT;
 }
 
+/* A second line is due when it has ended. */
+static bool will_end(const struct request *r)
+{
+    return !r->refusal && r->method->audit != METHOD_AUDIT_READ;
+}
+
 /* Allowed and written down, but the client went away before it was done: the log must not leave
  * open what became of it. */
 static void record_undone(struct request *r)
 {
     struct buf line;
-    if (!r->is_recorded || r->refusal || r->method->audit == METHOD_AUDIT_READ) {
+    if (!r->is_recorded || !will_end(r)) {
         return;
     }
     buf_init(&line, RECORD_MAX_BYTES);
@@ -256,6 +262,9 @@ static enum step record(struct request *r, struct error *err)
     buf_init(&line, RECORD_MAX_BYTES);
     audit_record_decision(r, r->refusal, &line);
     request_hold(r);
+    if (will_end(r)) {
+        audit_log_begin_open(r->gateway->audit, &r->unended);
+    }
     int status = audit_log_append(r->gateway->audit, &line, on_recorded, r);
     buf_free(&line);
     if (status < 0) {
@@ -507,6 +516,9 @@ void request_release(struct request *r)
 {
     if (--r->holds > 0) {
         return;
+    }
+    if (r->unended.sequence > 0) {
+        audit_log_end_open(r->gateway->audit, &r->unended);
     }
     arena_free(&r->message_arena);
     arena_free(&r->arena);

@@ -7,6 +7,7 @@
 
 #include "api/cordium.pb-c.h"
 #include "api/core.pb-c.h"
+#include "gateway/audit/audit_open.h"
 #include "gateway/edge/call.h"
 #include "gateway/edge/request_id.h"
 #include "gateway/open_calls.h"
@@ -174,7 +175,8 @@ struct request {
     struct str outcome_facts; /* JSON object for the end record, see request_set_outcome() */
     int end_status;
     uint64_t bytes_in, bytes_out; /* of messages, decompressed */
-    bool is_rpc; /* counted as one: not a plain HTTP request that is answered later */
+    bool is_rpc;               /* counted as one: not a plain HTTP request that is answered later */
+    struct audit_open unended; /* from the decision line to the end record */
     struct request_trace *trace; /* NULL unless debug.trace is set */
 };
 

@@ -214,6 +214,18 @@ static void put_layers(struct json_out *j, const struct audit_workspace *facts)
     json_end_array(j);
 }
 
+/* The object as it was, or what the workspace says of it. */
+static void put_object(struct json_out *j, const char *key, const void *message,
+                       const Meta__ObjectReference *ref)
+{
+    if (message) {
+        audit_put_ref(j, key, message);
+    } else if (ref) {
+        audit_put_ref_parts(j, key, ref->api_version, ref->kind, ref->uid, ref->name,
+                            ref->resource_version);
+    }
+}
+
 void audit_record_workspace(const struct audit_workspace *facts, int64_t wall_ns, struct buf *out)
 {
     const Cordium__Workspace__Status *status = facts->workspace->status;
@@ -221,8 +233,8 @@ void audit_record_workspace(const struct audit_workspace *facts, int64_t wall_ns
     audit_begin_event(&j, "WorkspaceLog", facts->event, wall_ns);
     put_owner(&j, status ? status->user_ref : NULL);
     audit_put_ref(&j, "workspaceRef", facts->workspace);
-    audit_put_ref(&j, "spaceRef", facts->space);
-    audit_put_ref(&j, "templateRef", facts->template_);
+    put_object(&j, "spaceRef", facts->space, status ? status->space_ref : NULL);
+    put_object(&j, "templateRef", facts->template_, status ? status->template_ref : NULL);
     audit_put_text(&j, "buildID", str_from(facts->build_id));
     audit_put_text(&j, "stopReason", str_from(facts->reason));
     put_failure(&j, facts->failure);

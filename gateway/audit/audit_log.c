@@ -32,6 +32,7 @@ struct audit_log {
     uint64_t unsynced_ns;          /* when the first line after it was accepted */
     struct audit_observer observers[AUDIT_OBSERVERS_MAX];
     size_t observer_count;
+    struct audit_open_list open;
     struct audit_upkeep *upkeep;
     uv_work_t work;
     uv_timer_t sync_timer;       /* runs while is_unsynced */
@@ -290,6 +291,9 @@ static void accept_group(struct audit_log *log, struct audit_group *done)
     }
     plan_sync(log, log->is_sync_wanted);
     observe(log, done, done->lines.len, log->is_sync_wanted);
+    if (done->has_checkpoint) {
+        audit_open_list_note(&log->open, log->durable_sequence, audit_log_sequence(log) + 1);
+    }
     if (done->has_checkpoint && log->options.on_checkpoint) {
         log->options.on_checkpoint(log->options.arg, &done->checkpoint);
     }
@@ -438,6 +442,52 @@ int audit_log_append_signed(struct audit_log *log, const struct buf *record,
     return append_record(log, record, true, done, arg);
 }
 
+static bool has_unwritten(const struct audit_log *log)
+{
+    return log->is_busy || log->filling.lines.len > 0 || log->is_unsynced;
+}
+
+int audit_log_flush(struct audit_log *log, struct error *err)
+{
+    uint64_t wanted = audit_log_sequence(log);
+    log->result.write_errno = 0;
+    while (has_unwritten(log) && log->result.write_errno == 0) {
+        if (log->is_busy) {
+            (void)uv_run(log->loop, UV_RUN_ONCE);
+        } else {
+            log->sync_is_due = true;
+            take_group(log);
+            write_group(&log->work);
+            after_group(&log->work, 0);
+        }
+    }
+    return log->durable_sequence >= wanted
+               ? 0
+               : error_set(err, STATUS_UNAVAILABLE,
+                           "the audit log in '%s' cannot be written; see the message before this",
+                           log->dir);
+}
+
+void audit_log_begin_open(struct audit_log *log, struct audit_open *open)
+{
+    audit_open_list_add(&log->open, open, audit_log_sequence(log) + 1);
+}
+
+void audit_log_end_open(struct audit_log *log, struct audit_open *open)
+{
+    audit_open_list_remove(&log->open, open);
+}
+
+void audit_log_settle(struct audit_log *log)
+{
+    log->open.hold = 0;
+}
+
+uint64_t audit_log_open_since(const struct audit_log *log)
+{
+    return audit_open_list_since(&log->open);
+}
+
 void audit_log_rotate(struct audit_log *log)
 {
     log->rotation_is_wanted = true;
@@ -512,6 +562,7 @@ static struct audit_log *make(struct uv_loop_s *loop, const struct audit_log_opt
     }
     log->loop = loop;
     log->options = *options;
+    log->open.hold = log->open.since = options->open_since;
     log->options.key = NULL; /* the caller's until this has succeeded */
     log->file = (struct audit_file){.dir_fd = -1, .fd = -1};
     audit_group_init(&log->filling);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gateway/audit/audit_open.h"
 #include "gateway/auditfile/chain.h"
 #include "gateway/auditfile/signing_key.h"
 #include "policy/base/bytes.h"
@@ -51,6 +52,9 @@ struct audit_log_options {
     const struct chain *anchor;
     bool accept_loss; /* go on when the log does not have the anchor, with a record of it */
 
+    /* As audit_log_open_since() said last: kept until audit_log_settle(). 0: nothing is open. */
+    uint64_t open_since;
+
     /* Called from the loop. Each may be NULL. on_checkpoint: that line is on the disk. sync_anchor:
      * what it was told must be, too, before a file goes; negative: it is not, and the file stays.
      */
@@ -79,6 +83,21 @@ int audit_log_append(struct audit_log *log, const struct buf *record,
 int audit_log_append_signed(struct audit_log *log, const struct buf *record,
                             void (*done)(void *arg, int status), void *arg);
 
+/* Writes what was appended and waits until it is on the disk. For a start, when nothing else runs
+ * on the loop. UNAVAILABLE: it is not. */
+int audit_log_flush(struct audit_log *log, struct error *err);
+
+/* Its decision is the next line that is appended; an end will follow. */
+void audit_log_begin_open(struct audit_log *log, struct audit_open *open);
+void audit_log_end_open(struct audit_log *log, struct audit_open *open);
+
+/* What an earlier gateway left open has its ends in the log, as of now. */
+void audit_log_settle(struct audit_log *log);
+
+/* A gateway that comes after this one need not look for requests without an end before that line;
+ * 0: not known. Changes with checkpoints. */
+uint64_t audit_log_open_since(const struct audit_log *log);
+
 /* The next line begins a new file, if the active one has any. */
 void audit_log_rotate(struct audit_log *log);
 
@@ -94,7 +113,8 @@ struct audit_observer {
     void *arg;
 };
 
-/* Copied; it must stay until the log is closed and the loop has run. At most AUDIT_OBSERVERS_MAX. */
+/* Copied; it must stay until the log is closed and the loop has run. At most AUDIT_OBSERVERS_MAX.
+ */
 enum { AUDIT_OBSERVERS_MAX = 2 };
 void audit_log_add_observer(struct audit_log *log, const struct audit_observer *observer);
 

@@ -7,9 +7,11 @@
 #include "gateway/authorize/activation.h"
 #include "gateway/config.h"
 #include "gateway/gateway.h"
+#include "gateway/text/json_reader.h"
 
 enum {
     ENV_NAMES_MAX = 256,
+    DECISION_ARENA_MAX_BYTES = 64 << 20,
     COMMAND_MAX_BYTES = 64 * 1024, /* of a command's text, where it is wanted */
 };
 
@@ -312,4 +314,115 @@ void audit_record_end(const struct request *r, enum call_end end, struct buf *ou
     put_connection(&j, r);
     put_objects(&j, r, false);
     audit_end_entry(&j);
+}
+
+/* ---- from a decision's line ---- */
+
+static void put_tree(struct json_out *j, const struct tree_node *node);
+
+static bool is_among(const char *key, const char *const *keys)
+{
+    while (*keys && strcmp(*keys, key) != 0) {
+        keys++;
+    }
+    return *keys != NULL;
+}
+
+static void put_members(struct json_out *j, const struct tree_node *map, const char *const *except)
+{
+    for (const struct tree_node *n = map ? map->first : NULL; n; n = n->next) {
+        if (!is_among(n->key.ptr, except)) {
+            json_key_str(j, n->key);
+            put_tree(j, n);
+        }
+    }
+}
+
+/* The depth is bounded by the reader's. */
+static void put_tree(struct json_out *j, const struct tree_node *node)
+{
+    static const char *const nothing[] = {NULL};
+    switch (node->type) {
+    case TREE_NULL:
+        json_null(j);
+        break;
+    case TREE_BOOL:
+        json_bool(j, tree_is_true(node));
+        break;
+    case TREE_NUMBER:
+        json_raw(j, node->text);
+        break;
+    case TREE_STRING:
+        json_string(j, node->text);
+        break;
+    case TREE_LIST:
+        json_begin_array(j);
+        for (const struct tree_node *n = node->first; n; n = n->next) {
+            put_tree(j, n);
+        }
+        json_end_array(j);
+        break;
+    case TREE_MAP:
+        json_begin_object(j);
+        put_members(j, node, nothing);
+        json_end_object(j);
+        break;
+    }
+}
+
+static void put_lost_outcome(struct json_out *j, bool is_program)
+{
+    json_key(j, "outcome");
+    json_begin_object(j);
+    if (is_program) {
+        json_member_string(j, "outcome", "lost");
+    }
+    json_member_string(j, "detail",
+                       "the gateway was killed before this ended; how far it came is not known");
+    json_end_object(j);
+}
+
+/* What belongs to the decision alone stays there. */
+static void put_lost(struct json_out *j, const struct tree_node *decision, int64_t wall_ns)
+{
+    static const char *const of_this_line[] = {"id", "createdAt", NULL};
+    static const char *const of_the_decision[] = {
+        "event", "policySetVersion", "attachedTo", "detail", "run", NULL};
+    static const char *const text[] = {"command", NULL};
+    const struct tree_node *own = tree_member(decision, "cordium");
+    const struct tree_node *run = tree_member(own, "run");
+    audit_begin_record(j, "core/v1", "AccessLog");
+    audit_begin_metadata(j, wall_ns);
+    put_members(j, tree_member(decision, "metadata"), of_this_line);
+    json_end_object(j);
+    json_key(j, "entry");
+    put_tree(j, tree_member(decision, "entry"));
+    json_key(j, "cordium");
+    json_begin_object(j);
+    json_member_string(j, "event", "END");
+    json_member_string(j, "end", "LOST");
+    put_lost_outcome(j, run != NULL);
+    put_members(j, own, of_the_decision);
+    if (run) {
+        json_key(j, "run");
+        json_begin_object(j);
+        put_members(j, run, text);
+        json_end_object(j);
+    }
+    audit_end_entry(j);
+}
+
+bool audit_record_lost(struct str decision, int64_t wall_ns, struct buf *out)
+{
+    struct arena arena;
+    const struct tree_node *tree = NULL;
+    struct error err;
+    arena_init(&arena, DECISION_ARENA_MAX_BYTES);
+    bool ok = json_read(decision, &arena, &tree, &err) == 0 && tree_member(tree, "entry");
+    if (ok) {
+        struct json_out j = json_out_to(out);
+        put_lost(&j, tree, wall_ns);
+    }
+    arena_free(&arena);
+    return ok && !out->failed;
 }

@@ -1,7 +1,9 @@
 #include "gateway/audit/audit_state.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "executor/proc/log.h"
@@ -10,6 +12,7 @@
 enum { VALUE_ARENA_MAX_BYTES = 64 * 1024 };
 
 #define ANCHOR_SETTING "audit.anchor"
+#define OPEN_SETTING "audit.openSince"
 #define ACCEPTED_SUFFIX " accepted"
 
 /* ---- the anchor ---- */
@@ -57,16 +60,37 @@ int audit_anchor_accept_loss(struct store *store, struct error *err)
     return store_setting_put(store, ANCHOR_SETTING, value, err);
 }
 
+/* A store from before there was this setting: what was open at the last checkpoint is not looked
+ * for, rather than the whole log be read. */
+static int read_open_since(struct store *store, const struct audit_anchor *anchor, uint64_t *ret,
+                           struct error *err)
+{
+    struct arena arena;
+    const char *value = NULL;
+    arena_init(&arena, VALUE_ARENA_MAX_BYTES);
+    int rc = store_setting_get(store, OPEN_SETTING, &arena, &value, err);
+    uint64_t since = anchor->is_set ? anchor->chain.sequence : 1;
+    if (rc == 0) {
+        since = strtoull(value, NULL, 10);
+    }
+    *ret = since > 0 ? since : 1;
+    arena_free(&arena);
+    return rc == -STATUS_NOT_FOUND ? 0 : rc;
+}
+
 /* Without waiting for the disk: an older anchor is a good one, too. */
 static void note_anchor(void *arg, const struct chain *checkpoint)
 {
     const struct gateway *g = arg;
     char value[CHAIN_TEXT_SIZE];
+    char since[24];
     struct error err;
     chain_format(checkpoint, value);
+    (void)snprintf(since, sizeof since, "%" PRIu64, audit_log_open_since(g->audit));
     int rc = store_begin_transient(g->store, &err);
     if (rc == 0) {
         rc = store_setting_put(g->store, ANCHOR_SETTING, value, &err);
+        rc = rc ? rc : store_setting_put(g->store, OPEN_SETTING, since, &err);
         rc = store_end(g->store, rc, &err);
     }
     if (rc) {
@@ -146,6 +170,11 @@ int audit_state_open_log(struct gateway *g, struct uv_loop_s *loop, struct error
     }
     options.anchor = anchor.is_set ? &anchor.chain : NULL;
     options.accept_loss = anchor.is_loss_accepted;
+    rc = read_open_since(g->store, &anchor, &options.open_since, err);
+    if (rc) {
+        signing_key_free(options.key);
+        return rc;
+    }
     rc = audit_log_open(loop, &options, &g->audit, err);
     if (rc) {
         signing_key_free(options.key);

@@ -10,8 +10,9 @@
 #include "policy/base/status.h"
 
 /* What the gateway keeps of its audit log outside of the log's folder: the signing key, in
- * stateDir/audit.key with its public half in stateDir/audit.pub, and the anchor, in the store: the
- * newest checkpoint that was on the disk. A log that does not have the anchor was cut or changed.
+ * stateDir/audit.key with its public half in stateDir/audit.pub, and in the store, with each
+ * checkpoint, audit_log_open_since() and the anchor: the newest checkpoint that was on the disk. A
+ * log that does not have the anchor was cut or changed.
  *
  * The anchor is noted after its line is on the disk, and may itself be lost in a power cut: then an
  * older one counts. So nothing but the loss of lines that were on the disk makes the log miss it.
@@ -32,8 +33,9 @@ int audit_anchor_accept_loss(struct store *store, struct error *err);
  * there was one. */
 int audit_state_make_key(const struct gateway_config *c, struct store *store, struct error *err);
 
-/* Opens the log with the settings, the key and the anchor, and keeps the anchor from then on. Of g:
- * config and store. Ends with audit_log_close(g->audit). */
+/* Opens the log with the settings, the key and the anchor, and keeps the anchor from then on. What
+ * an earlier gateway left open stays so until audit_log_settle(). Of g: config and store. Ends with
+ * audit_log_close(g->audit). */
 int audit_state_open_log(struct gateway *g, struct uv_loop_s *loop, struct error *err);
 
 #endif

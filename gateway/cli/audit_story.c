@@ -291,6 +291,19 @@ static void tell_isolation(struct story *s)
 
 /* --- when --- */
 
+/* "the workspace ended: ERROR, The gateway was restarted …" */
+static const char *workspace_text(struct story *s, const struct audit_line *l)
+{
+    const char *event = l->record->event;
+    const char *failure = audit_line_text(l, "cordium.failure.message");
+    if (strcmp(event, "WORKSPACE_RUNNING") == 0) {
+        return "the workspace runs";
+    }
+    return arena_printf(s->arena, "the %s ended: %s%s%s",
+                        strcmp(event, "BUILD_END") == 0 ? "build" : "workspace",
+                        audit_line_text(l, "cordium.stopReason"), failure[0] ? ", " : "", failure);
+}
+
 static const char *event_text(struct story *s, const struct audit_line *l)
 {
     const Ext__AuditRecord *r = l->record;
@@ -302,6 +315,10 @@ static const char *event_text(struct story *s, const struct audit_line *l)
         return arena_printf(s->arena, "asked, %s",
                             strcmp(r->decision, "DENIED") == 0 ? "denied" : "allowed");
     }
+    if (audit_line_is_end(l) && is_own && !r->code[0]) {
+        return arena_printf(s->arena, "ended (%s): %s", audit_line_text(l, "cordium.end"),
+                            audit_line_text(l, "cordium.outcome.detail"));
+    }
     if (audit_line_is_end(l) && is_own) {
         char took[AUDIT_AMOUNT_SIZE];
         audit_duration_text(audit_line_number(l, "cordium.durationMilliseconds"), took);
@@ -309,6 +326,9 @@ static const char *event_text(struct story *s, const struct audit_line *l)
         return arena_printf(s->arena, "ended (%s%s%s) with %s after %s",
                             audit_line_text(l, "cordium.end"), reason[0] ? ", " : "", reason,
                             r->code, took);
+    }
+    if (strcmp(r->kind, "WorkspaceLog") == 0) {
+        return workspace_text(s, l);
     }
     const char *what = r->method[0] ? audit_method_text(r->method) : r->kind;
     return arena_printf(s->arena, "%s %s%s%s%s%s", what, r->event, r->decision[0] ? ", " : "",
@@ -445,7 +465,7 @@ static void tell_outcome(struct story *s)
     }
     page_heading(s->page, "Outcome");
     field(s, "answer",
-          arena_printf(s->arena, "%s%s%s", s->end->record->code,
+          arena_printf(s->arena, "%s%s%s", s->end->record->code[0] ? s->end->record->code : "none",
                        amount_of(s, "cordium.bytesIn", "received"),
                        amount_of(s, "cordium.bytesOut", "sent")));
     if (!o) {
@@ -576,6 +596,9 @@ bool audit_story_print(const Ext__AuditStory *story, struct arena *arena, struct
         tell_network(&s);
     } else {
         tell_other(&s);
+    }
+    if (!is_request && s.count > 1) {
+        tell_events(&s);
     }
     if (story->is_cut) {
         page_heading(page, "There are more lines: list them with `cordium audit list --request`");

@@ -6,13 +6,16 @@
 #include "gateway/services/audit_service.h"
 #include "gateway/state/resource.h"
 
-/* AuditService.Get: all lines of one request or Run. */
+/* AuditService.Get: all lines of one request or Run, and of a workspace's start what became of it. */
 
 enum {
     STORY_ARENA_MAX_BYTES = 64 << 20,
     STORY_IDS_MAX = 64,
+    STORY_REFUSED_MAX = 16,
     STORY_ROUNDS_MAX = 4, /* a Run's line names its Run, whose request names others … */
 };
+
+#define START_METHOD STR("MainService/StartWorkspace")
 
 struct story {
     struct audit_task *task;
@@ -23,6 +26,11 @@ struct story {
     size_t id_count;
     struct str workspace; /* UID, of the first line that names one */
     bool has_end;
+    bool has_start;       /* of a workspace, by a request */
+    bool is_of_workspace; /* a line that no request waited for was asked for */
+    bool has_life_end;    /* of the workspace */
+    struct str refused[STORY_REFUSED_MAX]; /* ids of requests that started nothing, the latest */
+    size_t refused_count;
 };
 
 static void add_id(struct story *s, struct str id)
@@ -65,6 +73,9 @@ static int add_match(struct story *s, const struct log_match *match, struct erro
     m->records[m->n_records++] = record;
     s->bytes += match->line.len;
     s->has_end = s->has_end || cstr_eq(record->event, "END");
+    s->has_start = s->has_start || str_eq(line_path_tail(str_from(record->method)), START_METHOD);
+    s->has_life_end = s->has_life_end || cstr_eq(record->event, "WORKSPACE_END");
+    s->is_of_workspace = s->is_of_workspace || cstr_eq(record->kind, "WorkspaceLog");
     if (s->workspace.len == 0) {
         s->workspace = str_from(record->workspace_uid);
     }
@@ -150,6 +161,85 @@ static void sort(Ext__AuditStory *m)
     qsort(m->records, m->n_records, sizeof(Ext__AuditRecord *), compare);
 }
 
+/* A start that was refused leaves the workspace as it was. Going back its end comes first; of one
+ * whose end is not met, the programs were running before it. */
+static bool is_start_that_counts(struct story *s, const struct line_fields *f)
+{
+    struct str code = f->text[LINE_CODE];
+    struct str id = f->text[LINE_REQUEST_ID];
+    if (code.len > 0 && !str_eq(code, STR("OK"))) {
+        char *copy = arena_strndup(&s->task->arena, id.ptr ? id.ptr : "", id.len);
+        s->refused[s->refused_count++ % STORY_REFUSED_MAX] = str_make(copy, copy ? id.len : 0);
+        return false;
+    }
+    for (size_t i = 0; i < STORY_REFUSED_MAX; i++) {
+        if (str_eq(s->refused[i], id)) {
+            return false;
+        }
+    }
+    return str_eq(f->text[LINE_KIND], STR("AccessLog"));
+}
+
+/* What the workspace's log says before the first line, back to the start that it belongs to; or
+ * behind it, up to its end. */
+static int collect_life(struct story *s, bool is_backward, struct error *err)
+{
+    const uint64_t values[] = {line_index_hash(s->ix, s->workspace),
+                               line_index_hash(s->ix, STR("WorkspaceLog")),
+                               line_index_hash(s->ix, START_METHOD)};
+    const uint64_t first = s->message->records[0]->sequence;
+    const struct index_range range = {.after = is_backward ? 0 : first,
+                                      .before = is_backward ? first : 0,
+                                      .is_newest_first = is_backward};
+    const struct index_filter filter = {
+        .clauses = {{.columns = {(enum index_column)LINE_WORKSPACE_UID},
+                     .column_count = 1,
+                     .values = &values[0],
+                     .value_count = 1},
+                    {.columns = {(enum index_column)LINE_KIND, INDEX_PATH_TAIL},
+                     .column_count = is_backward ? 2 : 1,
+                     .values = &values[1],
+                     .value_count = is_backward ? 2 : 1}},
+        .clause_count = 2,
+    };
+    struct log_query *query;
+    struct log_match match;
+    bool is_over = false;
+    int rc = log_query_new(s->ix, &filter, &range, UINT64_MAX, &query, err);
+    if (rc) {
+        return rc;
+    }
+    while (!is_over && (rc = log_query_next(query, &match, err)) == 1) {
+        bool is_end = str_eq(match.fields.text[LINE_EVENT], STR("WORKSPACE_END"));
+        bool is_log = str_eq(match.fields.text[LINE_KIND], STR("WorkspaceLog"));
+        bool is_start = is_start_that_counts(s, &match.fields);
+        is_over = is_end || is_start;
+        if (is_start) {
+            add_id(s, match.fields.text[LINE_REQUEST_ID]);
+        } else if (is_log && !(is_backward && is_end)) {
+            rc = add_match(s, &match, err);
+            is_over = is_over || rc < 0;
+        }
+    }
+    log_query_free(query);
+    return rc < 0 ? rc : 0;
+}
+
+static bool has_life(const struct story *s)
+{
+    return s->workspace.len > 0 && s->message->n_records > 0 &&
+           (s->has_start || s->is_of_workspace);
+}
+
+static uint64_t last_of_requests(const Ext__AuditStory *m)
+{
+    size_t i = m->n_records - 1;
+    while (i > 0 && cstr_eq(m->records[i]->kind, "WorkspaceLog")) {
+        i--;
+    }
+    return m->records[i]->sequence;
+}
+
 /* What was called from inside of the workspace between the decision and the end. */
 static int collect_inside(struct story *s, struct error *err)
 {
@@ -170,7 +260,7 @@ static int collect_inside(struct story *s, struct error *err)
         .clause_count = 2,
     };
     const struct index_range between = {.after = m->records[0]->sequence,
-                                        .before = m->records[m->n_records - 1]->sequence};
+                                        .before = last_of_requests(m)};
     return collect(s, &filter, &between, false, err);
 }
 
@@ -188,12 +278,19 @@ static int run_get(struct audit_task *task, struct error *err)
                                              : audit_no_memory(err);
     index_snapshot_free(&snapshot);
     rc = rc ? rc : collect_key(&s, q, err);
+    if (rc == 0 && s.is_of_workspace && has_life(&s)) {
+        rc = collect_life(&s, true, err);
+    }
     rc = rc ? rc : collect_related(&s, err);
     if (rc == 0) {
         sort(s.message);
         rc = collect_inside(&s, err);
-        sort(s.message);
     }
+    if (rc == 0 && has_life(&s) && (s.has_start || !s.has_life_end)) {
+        sort(s.message);
+        rc = collect_life(&s, false, err);
+    }
+    sort(s.message);
     if (rc == 0 && s.message->n_records == 0) {
         return error_set(err, STATUS_NOT_FOUND,
                          "The audit log has no such line%s; List finds lines by what they say",

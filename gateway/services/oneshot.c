@@ -253,26 +253,34 @@ static void create_sandbox(struct oneshot *o)
 
 /* --- result --- */
 
-/* Nobody waits whose own line in the audit log would tell the outcome. */
-static void record_end(const struct oneshot *o, const Ext__RunResult *result)
+int oneshot_record_end(const struct gateway *g, struct audit_run_end *end,
+                       const Ext__RunResult *result)
 {
+    int rc = -STATUS_UNAVAILABLE;
     struct buf facts;
     struct buf line;
     buf_init(&facts, FACTS_MAX_BYTES);
     buf_init(&line, 2 * FACTS_MAX_BYTES);
     oneshot_write_facts(result, &facts);
-    const struct audit_run_end end = {
-        .owner = o->place->workspace->status ? o->place->workspace->status->user_ref : NULL,
-        .space = o->place->space,
-        .template_ = o->place->template_,
-        .outcome = buf_str(&facts),
-    };
-    audit_record_run(&end, gateway_wall_ns(o->gateway), &line);
-    if (!facts.failed && o->gateway->audit) {
-        (void)audit_log_append(o->gateway->audit, &line, NULL, NULL);
+    end->outcome = buf_str(&facts);
+    audit_record_run(end, gateway_wall_ns(g), &line);
+    if (!facts.failed && g->audit) {
+        rc = audit_log_append(g->audit, &line, NULL, NULL);
     }
     buf_free(&facts);
     buf_free(&line);
+    return rc;
+}
+
+/* Nobody waits whose own line in the audit log would tell the outcome. */
+static void record_end(const struct oneshot *o, const Ext__RunResult *result)
+{
+    struct audit_run_end end = {
+        .owner = o->place->workspace->status ? o->place->workspace->status->user_ref : NULL,
+        .space = o->place->space,
+        .template_ = o->place->template_,
+    };
+    (void)oneshot_record_end(o->gateway, &end, result);
 }
 
 void oneshot_finish(struct oneshot *o)

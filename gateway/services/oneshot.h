@@ -119,4 +119,10 @@ Ext__RunResult *oneshot_result(const struct oneshot *o, struct arena *arena);
 /* The facts as a JSON object for the audit log: outcome, counters, usage, run id. */
 void oneshot_write_facts(const Ext__RunResult *result, struct buf *out);
 
+/* The Run's own line in the audit log, whose outcome is filled in. Negative: the log does not take
+ * it. */
+struct audit_run_end;
+int oneshot_record_end(const struct gateway *g, struct audit_run_end *end,
+                       const Ext__RunResult *result);
+
 #endif

@@ -6,6 +6,9 @@
 #include <uv.h>
 
 #include "executor/proc/log.h"
+#include "gateway/audit/audit_event.h"
+#include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_unended.h"
 #include "gateway/config.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/token.h"
@@ -144,6 +147,40 @@ static struct store_index index_of(const Ext__RunResult *r)
     return (struct store_index){.owner_uid = r->user_uid, .state = (int)r->state};
 }
 
+/* Of what is in the store alone; what is gone meanwhile is not named. */
+static int record_lost(const struct gateway *g, const Ext__RunResult *r, struct arena *arena)
+{
+    Meta__ObjectReference owner = META__OBJECT_REFERENCE__INIT;
+    struct audit_run_end end = {.owner = &owner};
+    ProtobufCMessage *found;
+    struct error err;
+    owner.uid = r->user_uid;
+    if (store_get_by_uid(g->store, STORE_USER, r->user_uid, arena, &found, &err) == 0) {
+        owner.api_version = arena_strdup(arena, "core/v1");
+        owner.kind = arena_strdup(arena, "User");
+        owner.name = ((const Core__User *)found)->metadata->name;
+    }
+    if (r->template_[0] &&
+        store_get_by_name(g->store, STORE_TEMPLATE, r->template_, arena, &found, &err) == 0) {
+        end.template_ = (const Cordium__Template *)found;
+    }
+    return owner.api_version && owner.kind ? oneshot_record_end(g, &end, r)
+                                           : -STATUS_RESOURCE_EXHAUSTED;
+}
+
+/* The log has its end before the store forgets that it ran. */
+static int tell_lost(const struct gateway *g, const Ext__RunResult *r, struct arena *arena,
+                     struct error *err)
+{
+    if (!g->audit || audit_unended_has_run_end(g->unended, r->run_id)) {
+        return 0;
+    }
+    return record_lost(g, r, arena)
+               ? error_set(err, STATUS_UNAVAILABLE, "the audit log does not take the end of run %s",
+                           r->run_id)
+               : audit_log_flush(g->audit, err);
+}
+
 /* What a killed gateway left: nobody knows what became of it. */
 static int lose(struct oneshot_table *table, Ext__RunResult *r, struct arena *arena,
                 struct error *err)
@@ -154,8 +191,9 @@ static int lose(struct oneshot_table *table, Ext__RunResult *r, struct arena *ar
     if (!r->outcome || !r->detail) {
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "read the runs: no memory");
     }
+    int rc = tell_lost(table->gateway, r, arena, err);
     struct store_index index = index_of(r);
-    return store_update(table->gateway->store, STORE_RUN, &r->base, &index, NULL, err);
+    return rc ? rc : store_update(table->gateway->store, STORE_RUN, &r->base, &index, NULL, err);
 }
 
 static int load_page(struct oneshot_table *table, uint32_t number, bool *ret_has_more,

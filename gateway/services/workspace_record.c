@@ -1,27 +1,36 @@
 #include "gateway/services/workspace_record.h"
 
+#include <string.h>
+
 #include "gateway/audit/audit_event.h"
 #include "gateway/audit/audit_log.h"
+#include "gateway/audit/audit_unended.h"
 #include "gateway/gateway.h"
 #include "gateway/services/isolation.h"
 #include "gateway/services/limits.h"
+#include "gateway/state/resource.h"
 
 enum { LINE_MAX_BYTES = 32768 };
 
-static void record(const struct workspace_run *run, struct audit_workspace *facts)
+static int append(const struct gateway *g, const struct audit_workspace *facts)
 {
-    struct gateway *g = run->gateway;
     struct buf line;
     if (!g->audit) {
-        return;
+        return 0;
     }
+    buf_init(&line, LINE_MAX_BYTES);
+    audit_record_workspace(facts, gateway_wall_ns(g), &line);
+    int rc = audit_log_append(g->audit, &line, NULL, NULL);
+    buf_free(&line);
+    return rc;
+}
+
+static void record(const struct workspace_run *run, struct audit_workspace *facts)
+{
     facts->workspace = run->workspace;
     facts->space = run->space;
     facts->template_ = run->template_;
-    buf_init(&line, LINE_MAX_BYTES);
-    audit_record_workspace(facts, gateway_wall_ns(g), &line);
-    (void)audit_log_append(g->audit, &line, NULL, NULL);
-    buf_free(&line);
+    (void)append(run->gateway, facts);
 }
 
 void workspace_record_running(const struct workspace_run *run)
@@ -67,6 +76,36 @@ void workspace_record_end(const struct workspace_run *run)
     struct audit_workspace facts = {.event = "WORKSPACE_END", .reason = reason_of(run)};
     facts.failure = run->workspace->status->failure;
     record(run, &facts);
+}
+
+/* A build's hidden workspace is named build-TEMPLATE-ID. */
+static const char *build_id_of(const Cordium__Workspace *workspace)
+{
+    const char *dash = strrchr(workspace->metadata->name, '-');
+    return dash ? dash + 1 : NULL;
+}
+
+int workspace_record_leftover(struct gateway *g, const Cordium__Workspace *workspace,
+                              struct error *err)
+{
+    const Cordium__Workspace__Status *status = workspace->status;
+    struct audit_workspace facts = {.event = "WORKSPACE_END",
+                                    .reason = "ERROR",
+                                    .workspace = workspace,
+                                    .failure = status->failure};
+    if (audit_unended_has_workspace_end(g->unended, workspace->metadata->uid,
+                                        resource_timestamp_ns(status->last_initialized_at))) {
+        return 0;
+    }
+    if (status->is_build) {
+        facts.event = "BUILD_END";
+        facts.reason = "FAILED";
+        facts.build_id = build_id_of(workspace);
+    }
+    return append(g, &facts) ? error_set(err, STATUS_UNAVAILABLE,
+                                         "the audit log does not take the end of workspace '%s'",
+                                         workspace->metadata->name)
+                             : 0;
 }
 
 void workspace_record_build_end(const struct workspace_run *run,

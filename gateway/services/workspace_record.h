@@ -16,6 +16,11 @@ void workspace_record_running(const struct workspace_run *run);
 /* After the workspace's end was stored; its status tells why. */
 void workspace_record_end(const struct workspace_run *run);
 
+/* Of one that an earlier gateway left: its status has the failure already. Nothing when the log has
+ * its end, by an earlier start. UNAVAILABLE: the log does not take it. */
+int workspace_record_leftover(struct gateway *g, const Cordium__Workspace *workspace,
+                              struct error *err);
+
 /* Of a build; failure NULL: it is ready. */
 void workspace_record_build_end(const struct workspace_run *run,
                                 const Cordium__Workspace__Status__Failure *failure);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "executor/proc/log.h"
+#include "gateway/audit/audit_log.h"
 #include "gateway/edge/server.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
@@ -206,12 +207,20 @@ void workspace_stop_deleted(struct workspace_run *run, void (*gone)(void *contex
 
 /* --- what an earlier gateway left --- */
 
-static int stop_leftover(struct gateway *g, Cordium__Workspace *workspace, struct arena *arena,
-                         struct error *err)
+/* Why, in its status. */
+static int judge_leftover(Cordium__Workspace *workspace, struct arena *arena)
 {
     const struct workspace_failure failure = {
         .kind = WORKSPACE_FAILURE(UNKNOWN),
-        .message = "The gateway was restarted while the workspace was running"};
+        .message = workspace->status->is_build
+                       ? "The gateway was restarted during the build; build the Template again"
+                       : "The gateway was restarted while the workspace was running"};
+    return workspace_set_failure(workspace, &failure, arena);
+}
+
+static int stop_leftover(struct gateway *g, Cordium__Workspace *workspace, struct arena *arena,
+                         struct error *err)
+{
     int64_t now = gateway_wall_ns(g);
     int rc = 0;
     if (workspace->status->session_ref) {
@@ -220,7 +229,6 @@ static int stop_leftover(struct gateway *g, Cordium__Workspace *workspace, struc
     if (!rc && workspace->status->is_build) {
         return store_delete(g->store, STORE_WORKSPACE, workspace->metadata->uid, err);
     }
-    rc = rc ? rc : workspace_set_failure(workspace, &failure, arena);
     rc = rc ? rc : workspace_enter(workspace, WORKSPACE_STATE(STOPPED), now, arena);
     rc = rc ? rc : resource_stamp_update(&workspace->base, now, arena, err);
     if (rc) {
@@ -230,30 +238,45 @@ static int stop_leftover(struct gateway *g, Cordium__Workspace *workspace, struc
     return store_update(g->store, STORE_WORKSPACE, &workspace->base, &index, NULL, err);
 }
 
-static int stop_listed(struct gateway *g, struct arena *arena, struct error *err)
+/* The log has their ends before the store forgets that they ran. */
+static int tell_listed(struct gateway *g, const struct store_list *list, struct arena *arena,
+                       struct error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; !rc && i < list->count; i++) {
+        Cordium__Workspace *workspace = (Cordium__Workspace *)list->items[i];
+        rc = judge_leftover(workspace, arena);
+        rc = rc ? rc : workspace_record_leftover(g, workspace, err);
+    }
+    return rc || list->count == 0 || !g->audit ? rc : audit_log_flush(g->audit, err);
+}
+
+static int stop_listed(struct gateway *g, const struct store_list *list, struct arena *arena,
+                       struct error *err)
+{
+    int rc = store_begin(g->store, err);
+    if (rc) {
+        return rc;
+    }
+    for (size_t i = 0; !rc && i < list->count; i++) {
+        rc = stop_leftover(g, (Cordium__Workspace *)list->items[i], arena, err);
+    }
+    rc = rc ? rc : build_run_fail_leftovers(g, arena, err);
+    return store_end(g->store, rc, err);
+}
+
+int workspace_stop_leftovers(struct gateway *g, struct error *err)
 {
     const struct store_filter filter = {
         .states = ~(UINT64_C(1) << WORKSPACE_STATE(STOPPED)),
         .hidden = STORE_HIDDEN_AND_VISIBLE,
     };
     struct store_list list;
-    int rc = store_list_all(g->store, STORE_WORKSPACE, &filter, arena, &list, err);
-    for (size_t i = 0; !rc && i < list.count; i++) {
-        rc = stop_leftover(g, (Cordium__Workspace *)list.items[i], arena, err);
-    }
-    return rc ? rc : build_run_fail_leftovers(g, arena, err);
-}
-
-int workspace_stop_leftovers(struct gateway *g, struct error *err)
-{
     struct arena arena;
-    int rc = store_begin(g->store, err);
-    if (rc) {
-        return rc;
-    }
     arena_init(&arena, 256 * 1024 * 1024);
-    rc = stop_listed(g, &arena, err);
-    rc = store_end(g->store, rc, err);
+    int rc = store_list_all(g->store, STORE_WORKSPACE, &filter, &arena, &list, err);
+    rc = rc ? rc : tell_listed(g, &list, &arena, err);
+    rc = rc ? rc : stop_listed(g, &list, &arena, err);
     arena_free(&arena);
     return rc;
 }

@@ -202,7 +202,7 @@ def daemons_are_killed_under_load_and_clients_are_told_the_truth(platform):
 
 
 @test
-def the_log_is_intact_and_each_request_has_one_decision_and_at_most_one_end(platform):
+def the_log_is_intact_and_each_request_has_one_decision_and_one_end(platform):
     daemons = Daemons(platform)
     # Ends of what was on its way are written when the programs ended.
     unended = []

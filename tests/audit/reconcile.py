@@ -1,6 +1,7 @@
 """Holds an audit log against what was seen from outside: each effect has one decision before it."""
 
 import bisect
+import collections
 import functools
 import json
 from datetime import datetime, timezone
@@ -40,9 +41,13 @@ class Decision:
         self.has_changed = False
         self.closed_at = None  # when it cannot have an effect any more
         self.was_killed = False  # the gateway, before its end
+        self.lost = None  # the line of the next gateway that says so
 
     def take_end(self, record):
         own, common = record["cordium"], record["entry"]["common"]
+        if own.get("end") == "LOST":
+            self.lost = record["sequence"]
+            return
         self.end = record["sequence"]
         self.closed_at = nanoseconds(record["metadata"]["createdAt"])
         self.code = own.get("code")
@@ -64,6 +69,7 @@ class Log:
         self.decisions = []
         self.by_request = {}
         self.starts = []  # (sequence, time) of the gateway's
+        self.workspace_ends = collections.Counter()
         self.anomalies = []
         for record in audit_files.chain(folder):
             if record["sequence"] > first:
@@ -75,6 +81,8 @@ class Log:
         if record["kind"] == "DaemonLog":
             if (own.get("daemon"), own["event"]) == ("gateway", "START"):
                 self.starts.append((record["sequence"], nanoseconds(record["metadata"]["createdAt"])))
+        elif own.get("event") == "WORKSPACE_END":
+            self.workspace_ends[own["workspaceRef"]["uid"]] += 1
         elif record["kind"] != "AccessLog":
             return
         elif own["event"] == "DECISION":
@@ -88,7 +96,7 @@ class Log:
             decision = self.by_request.get(own["requestID"])
             if decision is None:
                 self.anomalies.append(f"line {record['sequence']}: an end without a decision before it")
-            elif decision.end:
+            elif decision.end or decision.lost:
                 self.anomalies.append(f"two ends of {decision}")
             else:
                 decision.take_end(record)
@@ -101,6 +109,9 @@ class Log:
             next_start = self.starts[i][1] if i < len(sequences) else None
             d.was_killed = d.end is None and next_start is not None
             d.closed_at = d.closed_at if d.end else next_start
+        starts = collections.Counter(d.workspace for d in self.allowed("StartWorkspace"))
+        self.anomalies += [f"{count} ends of workspace {uid}, which was started {starts[uid]} times"
+                           for uid, count in self.workspace_ends.items() if count > starts[uid] > 0]
 
     @functools.cache
     def allowed(self, *methods, user=None):
@@ -108,9 +119,10 @@ class Log:
                 if d.is_allowed and d.method in methods and (user is None or d.user in (None, user))]
 
     def unended(self):
-        """Writes that were allowed, of which no end is told although their gateway lived on."""
+        """Writes that were allowed, of which no end is told: by their gateway, or when that was killed by the next."""
         return [str(d) for d in self.decisions
-                if d.is_allowed and d.method in WRITES and not d.end and not d.was_killed]
+                if d.is_allowed and d.method in WRITES and not d.end and not d.lost
+                and not (d.was_killed and d.method == "token")]
 
 
 class Effect:

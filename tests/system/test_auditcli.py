@@ -510,7 +510,7 @@ def every_command_of_the_reviewers_page_works(platform):
     assert len(commands) >= 18, commands
     names = {"alice": scene.user, "tools.cordium": fixture.SPACE, "4711": str(scene.denied(platform)["sequence"])}
     # What there need not be on a platform that is a minute old.
-    may_be_empty = ("--until today", "NetworkLog", "sha256sum", "--in-workspace", "replay", "--with-key")
+    may_be_empty = ("--until today", "NetworkLog", "sha256sum", "--in-workspace", "replay", "--with-key", "LOST")
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(folder + "/copy")
         with open(folder + "/main.py", "w") as file:

@@ -8,6 +8,7 @@ import threading
 import time
 
 import fixture
+import run_client
 from audit_files import check_chain
 from cordium import AccessToken, Cordium, CordiumError
 from daemons import (
@@ -167,6 +168,7 @@ def an_executor_that_is_killed_is_reported_and_found_again(platform):
             for i in range(3)
         ]
         marker = str(random.randrange(10**6, 10**7))
+        lines_before = len(platform.audit_lines())
         sessions = [b.exec_stream(f"sleep {marker}", timeout=30) for b in boxes]
         assert eventually(lambda: len(processes(marker)) == 3), processes(marker)
         daemons.kill("executor")
@@ -182,6 +184,11 @@ def an_executor_that_is_killed_is_reported_and_found_again(platform):
             assert eventually(lambda b=box: b.refresh().is_stopped, 15), box.refresh().state
             assert EXECUTOR_RESTARTED in box.failure.message, box.failure
         assert processes(marker) == []
+        own = [line["cordium"] for line in platform.audit_lines()[lines_before:] if "cordium" in line]
+        ends = {e["workspaceRef"]["uid"]: e for e in own if e["event"] == "WORKSPACE_END"}
+        assert set(ends) == {box.uid for box in boxes} and len(ends) == sum(e["event"] == "WORKSPACE_END" for e in own), own
+        assert all(e["stopReason"] == "ERROR" and EXECUTOR_RESTARTED in e["failure"]["message"] for e in ends.values()), ends
+        assert sum(e["event"] == "END" and e.get("outcome", {}).get("outcome") == "lost" for e in own) == 3, own
         again = boxes[1].start()
         again.wait_until_running(timeout=30, poll_interval=0.1)
         assert again.exec("echo back").stdout == "back\n"
@@ -204,6 +211,100 @@ def an_executor_that_is_killed_under_load_leaves_nothing_wrong(platform):
         with worker(platform) as client:
             delete_all(client)
         settle(daemons, before, holdings)
+
+
+def ends_of(records, workspace, request, run):
+    """Of what a killed gateway left: how often the log tells the end of each."""
+    own = [r["cordium"] for r in records if "cordium" in r]
+    return {
+        "workspace": [o for o in own if o["event"] == "WORKSPACE_END" and o["workspaceRef"]["uid"] == workspace],
+        "exec": [o for o in own if o["event"] == "END" and o.get("requestID") == request],
+        "run": [o for o in own if o["event"] == "RUN_END" and o["outcome"]["runId"] == run],
+    }
+
+
+@test
+def what_a_killed_gateway_left_open_has_one_end_after_however_many_kills(platform):
+    """The next gateway tells it; one that is killed while it does leaves the rest to the one after it."""
+    daemons = Daemons(platform)
+    for round, pauses in enumerate(((), (0.5, 0.5), (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.17))):
+        before = len(platform.audit_lines())
+        with worker(platform) as client:
+            box = client.workspaces.run(template=fixture.BOX, timeout=30)
+            name, uid = box.name, box.uid
+            box.exec_stream("sleep 600", timeout=900)
+            access = platform.access_token(fixture.ensure(platform)["worker"])
+            curl = run_client.start_curl(platform, access, argv=["sleep", "600"], idempotencyKey=f"left-{round}-{time.monotonic_ns()}")
+            assert eventually(lambda: run_client.active(platform, access), 20)
+            run = run_client.active(platform, access)
+            lines = platform.audit_lines()[before:]
+            [request] = [x["cordium"]["requestID"] for x in lines if x.get("cordium", {}).get("event") == "DECISION"
+                         and x["entry"]["info"].get("grpc", {}).get("method") == "Exec"]
+            daemons.kill("gateway")
+            for pause in pauses:
+                process = daemons.start_gateway_alone()
+                time.sleep(pause)
+                process.kill()
+                process.wait(10)
+            daemons.up()
+            curl.wait(10)
+        assert eventually(lambda: ends_of(platform.audit_lines()[before:], uid, request, run)["exec"], 10), "no end of the exec"
+        daemons.stop("gateway")  # and a start that has nothing to tell
+        daemons.up()
+        records = check_chain(platform.audit_folder)
+        check_decisions(records)
+        ends = ends_of(records[before:], uid, request, run)
+        assert {what: len(found) for what, found in ends.items()} == {"workspace": 1, "exec": 1, "run": 1}, (round, ends)
+        end = ends["workspace"][0]
+        assert (end["stopReason"], end["failure"]["message"]) == ("ERROR", RESTARTED), end
+        assert end["workspaceRef"]["name"] == name and end["spaceRef"]["name"] == fixture.SPACE, end
+        end = ends["exec"][0]
+        assert end["end"] == "LOST" and end["outcome"]["outcome"] == "lost" and "code" not in end, end
+        assert end["workspaceRef"]["uid"] == uid and len(end["run"]["commandSHA256"]) == 64, end
+        end = ends["run"][0]
+        assert end["outcome"]["outcome"] == "lost" and "gateway ended" in end["outcome"]["detail"], end
+        check_story(platform, records[before:], uid, request)
+        with worker(platform) as client:
+            delete_all(client)
+
+
+def check_story(platform, records, uid, request):
+    """A reviewer who asks by any line of it sees how it ended."""
+    story = platform.ok("audit", "show", request)
+    assert "ended (LOST): the gateway was killed" in story and "lost" in story, story
+    lines = {r["cordium"]["event"]: str(r["sequence"]) for r in records
+             if r["kind"] == "WorkspaceLog" and r["cordium"]["workspaceRef"]["uid"] == uid}
+    stories = {event: platform.ok("audit", "show", line) for event, line in lines.items()}
+    assert set(stories) == {"WORKSPACE_RUNNING", "WORKSPACE_END"} and len(set(stories.values())) == 1, stories
+    story = stories["WORKSPACE_END"]
+    assert "StartWorkspace" in story and "the workspace runs" in story, story
+    assert f"the workspace ended: ERROR, {RESTARTED}" in story, story
+
+
+@test
+def a_build_that_a_killed_gateway_left_has_one_end(platform):
+    daemons = Daemons(platform)
+    with platform.sdk() as client:
+        task = p.WorkspaceSpecRuntimeTask(name="wait", run="sleep 600", type=p.WorkspaceSpecRuntimeTaskType.ON_CREATE)
+        image = p.WorkspaceSpecImage(registry=p.WorkspaceSpecImageRegistry(url="docker.io/library/busybox:latest"))
+        spec = p.TemplateSpec(image=image, runtime=p.WorkspaceSpecRuntime(tasks=[task]))
+        name = client.templates.create(f"left-{time.monotonic_ns()}", spec=spec).metadata.name
+        build = client.templates.build(name).status.build_info.current_running_build_id
+        before = len(platform.audit_lines())
+        time.sleep(0.5)
+        daemons.kill("gateway")
+        process = daemons.start_gateway_alone()
+        time.sleep(0.3)
+        process.kill()
+        process.wait(10)
+        daemons.up()
+    with platform.sdk() as client:
+        assert eventually(lambda: not client.templates.get(name).status.build_info.current_running_build_id, 10)
+        client.templates.delete(name)
+    own = [line["cordium"] for line in platform.audit_lines()[before:] if "cordium" in line]
+    [end] = [e for e in own if e["event"] == "BUILD_END"]
+    assert (end["buildID"], end["stopReason"], end["templateRef"]["name"]) == (build, "FAILED", name), end
+    assert "restarted during the build" in end["failure"]["message"], end
 
 
 @test

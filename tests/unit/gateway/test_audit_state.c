@@ -1,4 +1,5 @@
-/* What the gateway keeps of its audit log outside of the log: the key and the anchor. */
+/* What the gateway keeps of its audit log outside of the log: the key, the anchor, and from where
+ * on requests may be without an end. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include "executor/proc/fd.h"
 #include "gateway/audit/audit_log.h"
 #include "gateway/audit/audit_state.h"
+#include "gateway/audit/audit_unended.h"
+#include "gateway/gateway.h"
 #include "tests/unit/gateway/actor_fixture.h"
 
 Suite *suite_audit_state(void);
@@ -138,6 +141,129 @@ START_TEST(a_lost_key_is_not_replaced_in_silence)
 }
 END_TEST
 
+/* ---- what is open ---- */
+
+START_TEST(an_end_counts_when_it_is_on_the_disk)
+{
+    struct audit_open_list list = {0};
+    struct audit_open a, b, none = {0};
+    audit_open_list_add(&list, &a, 10);
+    audit_open_list_add(&list, &b, 12);
+    audit_open_list_note(&list, 20, 25);
+    ck_assert_uint_eq(audit_open_list_since(&list), 0);
+    audit_open_list_remove(&list, &a);
+    audit_open_list_remove(&list, &none);
+    audit_open_list_note(&list, 24, 30);
+    ck_assert_uint_eq(audit_open_list_since(&list), 10);
+    audit_open_list_note(&list, 29, 30);
+    ck_assert_uint_eq(audit_open_list_since(&list), 12);
+    audit_open_list_remove(&list, &b);
+    audit_open_list_note(&list, 40, 41);
+    ck_assert_uint_eq(audit_open_list_since(&list), 41);
+    list.hold = 7;
+    audit_open_list_note(&list, 50, 51);
+    audit_open_list_note(&list, 50, 51);
+    ck_assert_uint_eq(audit_open_list_since(&list), 7);
+}
+END_TEST
+
+static void append_line(struct state_fixture *f, const char *json)
+{
+    struct buf record;
+    buf_init(&record, 4096);
+    buf_add_cstr(&record, json);
+    ck_assert_int_eq(audit_log_append(f->actor.gateway.audit, &record, NULL, NULL), 0);
+    buf_free(&record);
+}
+
+#define REQUEST(event, id, method, status, more)                                                   \
+    "{\"kind\":\"AccessLog\",\"metadata\":{\"id\":\"i\",\"targetRef\":{\"uid\":\"t-1\"}},"         \
+    "\"entry\":{"                                                                                  \
+    "\"common\":{\"status\":\"" status                                                             \
+    "\",\"reason\":{\"details\":{\"priority\":-1,\"a\":[true,null,"                                \
+    "1.5]}}},\"info\":{\"grpc\":{\"path\":\"/octelium.api.main.cordium.v1." method                 \
+    "\"}}},\"cordium\":{\"event\":\"" event "\",\"requestID\":\"" id "\"" more "}}"
+
+static void close_log(struct state_fixture *f)
+{
+    audit_log_close(f->actor.gateway.audit);
+    (void)uv_run(&f->loop, UV_RUN_DEFAULT);
+    f->actor.gateway.audit = NULL;
+}
+
+/* A start: tells what is open. */
+static void tell_unended(struct state_fixture *f, bool is_killed)
+{
+    struct audit_unended *u;
+    struct audit_log *log = f->actor.gateway.audit;
+    ck_assert_int_eq(audit_unended_read(f->dir, audit_log_open_since(log), &u, &f->actor.err), 0);
+    ck_assert_int_eq(audit_unended_tell_requests(u, log, 1000000000, &f->actor.err), 0);
+    ck_assert(audit_unended_has_run_end(u, "run-1"));
+    ck_assert(!audit_unended_has_run_end(u, "run-2"));
+    audit_unended_free(u);
+    ck_assert_int_eq(audit_log_flush(log, &f->actor.err), 0);
+    if (!is_killed) {
+        audit_log_settle(log);
+    }
+}
+
+static unsigned count_text(struct state_fixture *f, const char *text)
+{
+    char path[128];
+    static char content[1 << 16];
+    (void)snprintf(path, sizeof path, "%s/audit.jsonl", f->dir);
+    AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, content, sizeof content - 1);
+    ck_assert_int_gt(n, 0);
+    content[n] = '\0';
+    unsigned count = 0;
+    for (const char *at = content; (at = strstr(at, text)); at += strlen(text)) {
+        count++;
+    }
+    return count;
+}
+
+START_TEST(what_is_left_open_is_ended_once_however_often_the_next_start_is_killed)
+{
+    static const char of_end[] =
+        "\"event\":\"END\",\"end\":\"LOST\",\"outcome\":{\"outcome\":\"lost\"";
+    struct state_fixture f;
+    struct audit_open open = {0};
+    state_begin(&f);
+    ck_assert_int_eq(state_open(&f), 0);
+    audit_log_settle(f.actor.gateway.audit);
+    audit_log_begin_open(f.actor.gateway.audit, &open);
+    append_line(&f,
+                REQUEST("DECISION", "r-open", "WorkspaceService/Exec", "ALLOWED",
+                        ",\"attachedTo\":\"x\",\"run\":{\"command\":\"secret\",\"asRoot\":true}"));
+    append_line(&f, REQUEST("DECISION", "r-ended", "WorkspaceService/Exec", "ALLOWED", ""));
+    append_line(&f, REQUEST("END", "r-ended", "WorkspaceService/Exec", "ALLOWED", ""));
+    append_line(&f, REQUEST("DECISION", "r-denied", "WorkspaceService/Exec", "DENIED", ""));
+    append_line(&f, REQUEST("DECISION", "r-refused", "WorkspaceService/Exec", "ALLOWED",
+                            ",\"refusal\":{\"code\":\"NOT_FOUND\"}"));
+    append_line(&f, REQUEST("DECISION", "r-read", "MainService/ListWorkspace", "ALLOWED", ""));
+    append_line(&f, "{\"kind\":\"RunLog\",\"cordium\":{\"event\":\"RUN_END\",\"outcome\":{"
+                    "\"runId\":\"run-1\"}}}");
+    close_log(&f);
+    for (int kills = 0; kills < 3; kills++) {
+        ck_assert_int_eq(state_open(&f), 0);
+        ck_assert_uint_eq(audit_log_open_since(f.actor.gateway.audit), 1);
+        tell_unended(&f, kills < 2);
+        append_line(&f, "{}");
+        close_log(&f);
+        ck_assert_uint_eq(count_text(&f, of_end), 1);
+    }
+    ck_assert_uint_eq(count_text(&f, "\"requestID\":\"r-open\""), 2);
+    ck_assert_uint_eq(count_text(&f, "\"asRoot\":true"), 2);
+    ck_assert_uint_eq(count_text(&f, "\"priority\":-1,\"a\":[true,null,1.5]"), 7);
+    ck_assert_uint_eq(count_text(&f, "secret") + count_text(&f, "attachedTo"), 2);
+    ck_assert_int_eq(state_open(&f), 0);
+    ck_assert_uint_gt(audit_log_open_since(f.actor.gateway.audit), 8);
+    close_log(&f);
+    state_end(&f);
+}
+END_TEST
+
 Suite *suite_audit_state(void)
 {
     Suite *s = suite_create("audit_state");
@@ -146,6 +272,8 @@ Suite *suite_audit_state(void)
     tcase_add_test(t, the_first_start_makes_a_key_and_each_checkpoint_is_noted);
     tcase_add_test(t, a_lost_log_is_refused_until_the_loss_is_accepted_and_then_noted_anew);
     tcase_add_test(t, a_lost_key_is_not_replaced_in_silence);
+    tcase_add_test(t, an_end_counts_when_it_is_on_the_disk);
+    tcase_add_test(t, what_is_left_open_is_ended_once_however_often_the_next_start_is_killed);
     suite_add_tcase(s, t);
     return s;
 }
