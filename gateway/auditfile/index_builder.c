@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -84,6 +85,7 @@ static int redo_file(struct builder *b, uint64_t file, struct error *err)
     if ((b->tail.cursor && file == b->tail.file) || file == 0) {
         return 0;
     }
+    line_index_forget_unread(b->ix, file);
     if (!line_index_add_gap(b->ix, file)) {
         return no_memory(err);
     }
@@ -104,6 +106,7 @@ static int take_tombstone(struct builder *b, struct str text, struct error *err)
             rc = redo_file(b, file, err);
         } else if (!t.is_erasure && t.file.first_sequence != b->tail.file) {
             line_index_remove_gap(b->ix, t.file.first_sequence);
+            line_index_forget_unread(b->ix, t.file.first_sequence);
             rc = drop_file(b, t.file.first_sequence, err);
         }
     }
@@ -318,16 +321,39 @@ static int begin_past(struct builder *b, uint64_t file, struct error *err)
     return rc == -STATUS_NOT_FOUND ? 0 : rc; /* compressed meanwhile: next time */
 }
 
-/* A file that cannot be read is told once, and the rest of the log goes without it. */
-static int give_up_past(struct builder *b, const struct error *err)
+/* A file that cannot be read is logged once, told with each answer that lacks its lines, and looked
+ * at again when it changes. */
+static int give_up_past(struct builder *b, struct error *err)
 {
-    log_warning("audit log: its index: %s: %s; its lines are not found until the gateway is "
-                "started again",
+    struct index_unread unread = {.file = b->past.file};
+    log_warning("audit log: its index: %s: %s; its lines are not found until it is put back from "
+                "a copy",
                 b->past.segment.name, err->text);
+    (void)snprintf(unread.name, sizeof unread.name, "%s", b->past.segment.name);
+    (void)snprintf(unread.text, sizeof unread.text, "%.*s", (int)sizeof unread.text - 1, err->text);
+    index_unread_stat(&unread, b->dir_fd);
     file_cursor_close(b->past.cursor);
     b->past.cursor = NULL;
-    line_index_remove_gap(b->ix, b->past.file);
+    return line_index_give_up_file(b->ix, &unread) ? 0 : no_memory(err);
+}
+
+/* The thread alone changes the list. 0 when there is none. */
+static uint64_t changed_unread(const struct builder *b)
+{
+    const struct buf *list = &b->ix->unread;
+    const struct index_unread *all = (const struct index_unread *)(const void *)list->ptr;
+    for (size_t i = 0; i < list->len / sizeof *all; i++) {
+        if (index_unread_has_changed(&all[i], b->dir_fd)) {
+            return all[i].file;
+        }
+    }
     return 0;
+}
+
+static int retry_unread(struct builder *b, struct error *err)
+{
+    uint64_t file = changed_unread(b);
+    return file > 0 ? redo_file(b, file, err) : 0;
 }
 
 static int end_past(struct builder *b, struct error *err)
@@ -529,6 +555,7 @@ static int work(struct builder *b, struct error *err)
     while (rc == 0 && !must_end(b->ix)) {
         rc = follow(b, err);
         rc = rc ? rc : redo_refreshed(b, err);
+        rc = rc ? rc : retry_unread(b, err);
         rc = rc ? rc : take_past(b, err);
         if (rc == 0) {
             idle(b->ix);

@@ -32,6 +32,7 @@ static void forget_all(struct line_index *ix)
     buf_clear(&ix->chunks);
     buf_clear(&ix->gaps);
     buf_clear(&ix->refreshes);
+    buf_clear(&ix->unread);
     ix->tail = NULL;
     ix->tail_chunk = (struct index_chunk){0};
     ix->indexed_sequence = 0;
@@ -228,6 +229,38 @@ void line_index_remove_gap(struct line_index *ix, uint64_t file)
     tell(ix);
 }
 
+static void drop_unread(struct line_index *ix, uint64_t file)
+{
+    struct index_unread *all = (struct index_unread *)(void *)ix->unread.ptr;
+    size_t kept = 0;
+    for (size_t i = 0; i < ix->unread.len / sizeof *all; i++) {
+        if (all[i].file != file) {
+            all[kept++] = all[i];
+        }
+    }
+    ix->unread.len = kept * sizeof *all;
+}
+
+bool line_index_give_up_file(struct line_index *ix, const struct index_unread *unread)
+{
+    (void)pthread_mutex_lock(&ix->lock);
+    drop_unread(ix, unread->file);
+    buf_add(&ix->unread, unread, sizeof *unread);
+    bool ok = !ix->unread.failed;
+    if (ok) {
+        drop_gap(ix, unread->file);
+    }
+    tell(ix);
+    return ok;
+}
+
+void line_index_forget_unread(struct line_index *ix, uint64_t file)
+{
+    (void)pthread_mutex_lock(&ix->lock);
+    drop_unread(ix, file);
+    (void)pthread_mutex_unlock(&ix->lock);
+}
+
 bool line_index_is_stopping(struct line_index *ix)
 {
     (void)pthread_mutex_lock(&ix->lock);
@@ -252,6 +285,7 @@ int line_index_open(const struct line_index_options *options, struct line_index 
     buf_init(&ix->chunks, LIST_MAX_BYTES);
     buf_init(&ix->gaps, LIST_MAX_BYTES);
     buf_init(&ix->refreshes, LIST_MAX_BYTES);
+    buf_init(&ix->unread, LIST_MAX_BYTES);
     ix->dir = strdup(options->dir);
     ix->dir_fd = open(options->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int number = errno;
@@ -282,6 +316,7 @@ void line_index_close(struct line_index *ix)
     buf_free(&ix->chunks);
     buf_free(&ix->gaps);
     buf_free(&ix->refreshes);
+    buf_free(&ix->unread);
     fd_close(&ix->dir_fd);
     free(ix->dir);
     (void)pthread_cond_destroy(&ix->woken);
@@ -321,6 +356,7 @@ void line_index_state(struct line_index *ix, struct line_index_state *ret)
         .indexed_sequence = ix->indexed_sequence,
         .is_building = !ix->is_ready || ix->gaps.len > 0,
         .has_failed = ix->failure.status != 0,
+        .unread_files = ix->unread.len / sizeof(struct index_unread),
     };
     (void)snprintf(ret->failure, sizeof ret->failure, "%.250s", ix->failure.text);
     struct index_db *db = ix->db;
@@ -386,7 +422,8 @@ static int copy_lists(const struct line_index *ix, struct index_snapshot *ret, s
     size_t n = chunk_count(ix);
     ret->chunks = malloc((n + 1) * sizeof *ret->chunks);
     ret->gaps = malloc(ix->gaps.len + 1);
-    if (!ret->chunks || !ret->gaps) {
+    ret->unread = malloc(ix->unread.len + 1);
+    if (!ret->chunks || !ret->gaps || !ret->unread) {
         index_snapshot_free(ret);
         return error_set(err, STATUS_RESOURCE_EXHAUSTED, "out of memory");
     }
@@ -396,11 +433,16 @@ static int copy_lists(const struct line_index *ix, struct index_snapshot *ret, s
     if (ix->gaps.len > 0) {
         memcpy(ret->gaps, ix->gaps.ptr, ix->gaps.len);
     }
+    if (ix->unread.len > 0) {
+        memcpy(ret->unread, ix->unread.ptr, ix->unread.len);
+    }
     if (has_tail) {
         ret->chunks[n] = ix->tail_chunk;
     }
     ret->chunk_count = n + has_tail;
     ret->gap_count = ix->gaps.len / sizeof *ret->gaps;
+    ret->unread_count = ix->unread.len / sizeof *ret->unread;
+    index_unread_place(ret);
     return 0;
 }
 
@@ -429,8 +471,11 @@ void index_snapshot_free(struct index_snapshot *s)
 {
     free(s->chunks);
     free(s->gaps);
+    free(s->unread);
     s->chunks = NULL;
     s->gaps = NULL;
+    s->unread = NULL;
+    s->unread_count = 0;
 }
 
 /* From the chunk that is being filled. True when it is that one. */

@@ -15,6 +15,7 @@
  * compressed and go, and takes in those that it does not have yet, the newest first. All functions
  * may be called from any thread. */
 struct line_index;
+struct index_unread;
 
 struct line_index_options {
     const char *dir; /* of the log; index.db is made in it */
@@ -35,7 +36,8 @@ void line_index_wake(struct line_index *ix);
 struct line_index_state {
     uint64_t indexed_sequence; /* of the newest line in it */
     bool is_building;          /* it does not have all files yet */
-    bool has_failed;           /* it cannot be kept for now; it will be tried again */
+    bool has_failed;           /* it cannot be kept; that is tried again all the time */
+    size_t unread_files;       /* that it does without, since they are damaged */
     char failure[256];
     uint64_t bytes; /* of the database */
 };
@@ -53,6 +55,8 @@ struct index_snapshot {
     size_t chunk_count;
     uint64_t *gaps; /* first sequences of the files that are not in it yet, ascending */
     size_t gap_count;
+    struct index_unread *unread; /* files that it does without */
+    size_t unread_count;
     uint64_t indexed_sequence;
     unsigned generation;
 };

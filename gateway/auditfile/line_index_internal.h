@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "gateway/auditfile/index_rows.h"
+#include "gateway/auditfile/index_unread.h"
 #include "gateway/auditfile/line_index.h"
 
 /* Shared by line_index.c and index_builder.c only. */
@@ -29,6 +30,7 @@ struct line_index {
     struct buf chunks;    /* struct index_chunk, by sequence; kept in the database */
     struct buf gaps;      /* uint64_t, ascending */
     struct buf refreshes; /* uint64_t */
+    struct buf unread;    /* struct index_unread */
     const struct index_rows *tail;
     struct index_chunk tail_chunk; /* of it, as far as it may be read */
     uint64_t indexed_sequence;
@@ -43,6 +45,10 @@ bool line_index_publish_file(struct line_index *ix, uint64_t file, const struct 
 void line_index_unpublish_file(struct line_index *ix, uint64_t file);
 bool line_index_add_gap(struct line_index *ix, uint64_t file);
 void line_index_remove_gap(struct line_index *ix, uint64_t file);
+/* A file that was a gap cannot be read. */
+bool line_index_give_up_file(struct line_index *ix, const struct index_unread *unread);
+/* It is gone, or will be read anew. */
+void line_index_forget_unread(struct line_index *ix, uint64_t file);
 bool line_index_is_stopping(struct line_index *ix);
 
 /* The work of the thread: fills the index and follows the log, until it must stop or something

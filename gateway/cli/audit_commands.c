@@ -43,15 +43,36 @@ static bool is_table(const struct arguments *args)
     return !args->output || strcmp(args->output, "table") == 0 || strcmp(args->output, "text") == 0;
 }
 
+/* Lines may be missing that are looked for. */
+static void tell_unread(const Ext__AuditUnread *u)
+{
+    char last[24] = "its end";
+    if (u->last_sequence > 0) {
+        (void)snprintf(last, sizeof last, "%" PRIu64, u->last_sequence);
+    }
+    output_note("warning: the answer is without lines %" PRIu64
+                " to %s: %s cannot be read (%s); `cordium audit verify` checks the log, and a copy "
+                "of the file in its place is read at once",
+                u->first_sequence, last, u->file, u->text);
+}
+
 /* A reader must know when the index lags behind the log: what is missing may be what is looked
  * for. */
-static void tell_index(const Ext__AuditIndex *index)
+static void tell_behind(const Ext__AuditIndex *index)
 {
     if (index && (index->is_building || index->indexed_sequence < index->log_sequence)) {
         output_note("the log has %" PRIu64 " lines, the answer is of %" PRIu64
                     " of them: the index is %s; ask again",
                     index->log_sequence, index->indexed_sequence,
                     index->is_building ? "being made" : "behind");
+    }
+}
+
+static void tell_index(const Ext__AuditIndex *index)
+{
+    tell_behind(index);
+    for (size_t i = 0; index && i < index->n_unread; i++) {
+        tell_unread(index->unread[i]);
     }
 }
 
@@ -65,6 +86,7 @@ struct pages {
     uint64_t wanted; /* lines; UINT64_MAX: all */
     uint64_t given;
     bool is_complete;
+    uint64_t unread_told; /* the first line of the last file that was told to be damaged */
     Ext__AuditListResponse *page;
 };
 
@@ -77,6 +99,18 @@ static struct pages pages_of(struct cli *cli, struct arena *arena, Ext__AuditFil
     p.request->order = oldest_first ? EXT__AUDIT_LIST_REQUEST__ORDER__OLDEST_FIRST
                                     : EXT__AUDIT_LIST_REQUEST__ORDER__NEWEST_FIRST;
     return p;
+}
+
+/* Each page tells which files it passed without reading them; two may meet in the same. */
+static void tell_unread_of_page(struct pages *p)
+{
+    const Ext__AuditIndex *index = p->page->index;
+    for (size_t i = 0; index && i < index->n_unread; i++) {
+        if (index->unread[i]->first_sequence != p->unread_told) {
+            p->unread_told = index->unread[i]->first_sequence;
+            tell_unread(index->unread[i]);
+        }
+    }
 }
 
 /* The next page into p->page; 1: there is none. */
@@ -94,6 +128,7 @@ static int pages_next(struct pages *p, struct error *err)
     }
     p->page = (Ext__AuditListResponse *)reply;
     p->given += p->page->n_records;
+    tell_unread_of_page(p);
     p->is_complete = p->page->is_complete;
     uint64_t *from = p->request->order == EXT__AUDIT_LIST_REQUEST__ORDER__OLDEST_FIRST
                          ? &p->request->after
@@ -110,7 +145,7 @@ static int print_pages(struct pages *pages, struct audit_printer *printer, struc
 {
     int status = pages_next(pages, err);
     if (status == 0) {
-        tell_index(pages->page->index);
+        tell_behind(pages->page->index);
     }
     while (status == 0) {
         status = audit_printer_add(printer, pages->page->records, pages->page->n_records, err);
@@ -176,7 +211,7 @@ static int gather(struct pages *pages, Ext__AuditRecord ***ret, size_t *ret_coun
     while ((status = pages_next(pages, err)) == 0) {
         if (is_first && pages->page->index) {
             *ret_behind = pages->page->index->indexed_sequence;
-            tell_index(pages->page->index);
+            tell_behind(pages->page->index);
         }
         is_first = false;
         for (size_t i = 0; i < pages->page->n_records && count < room; i++) {

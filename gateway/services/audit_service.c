@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "executor/proc/clock.h"
+#include "gateway/auditfile/index_unread.h"
 #include "gateway/config.h"
 #include "gateway/gateway.h"
 #include "gateway/identity/authenticate.h"
@@ -61,16 +62,40 @@ uint64_t audit_text_deadline(void)
     return clock_now_ns() + (uint64_t)AUDIT_TEXT_TIME_MS * 1000000;
 }
 
-Ext__AuditIndex *audit_index_message(const struct audit_task *task,
-                                     const struct index_snapshot *snapshot, struct arena *arena)
+static Ext__AuditUnread *unread_message(const struct index_unread *u, struct arena *arena)
 {
-    Ext__AuditIndex *m = CODEC_NEW(arena, Ext__AuditIndex, ext__audit_index);
+    Ext__AuditUnread *m = CODEC_NEW(arena, Ext__AuditUnread, ext__audit_unread);
     if (m) {
-        m->log_sequence = task->log_sequence;
-        m->indexed_sequence = snapshot->indexed_sequence;
-        m->is_building = snapshot->gap_count > 0;
+        m->file = arena_strdup(arena, u->name);
+        m->text = arena_strdup(arena, u->text);
+        m->first_sequence = u->file;
+        m->last_sequence = u->last_sequence == UINT64_MAX ? 0 : u->last_sequence;
     }
-    return m;
+    return m && m->file && m->text ? m : NULL;
+}
+
+Ext__AuditIndex *audit_index_message(struct audit_task *task, const struct index_snapshot *snapshot,
+                                     const struct index_filter *filter,
+                                     const struct index_range *range)
+{
+    Ext__AuditIndex *m = CODEC_NEW(&task->arena, Ext__AuditIndex, ext__audit_index);
+    if (!m) {
+        return NULL;
+    }
+    m->log_sequence = task->log_sequence;
+    m->indexed_sequence = snapshot->indexed_sequence;
+    m->is_building = snapshot->gap_count > 0;
+    m->unread = arena_calloc(&task->arena, snapshot->unread_count + 1, sizeof *m->unread);
+    for (size_t i = 0; m->unread && i < snapshot->unread_count; i++) {
+        if (index_unread_may_match(&snapshot->unread[i], filter, range)) {
+            Ext__AuditUnread *one = unread_message(&snapshot->unread[i], &task->arena);
+            if (!one) {
+                return NULL;
+            }
+            m->unread[m->n_unread++] = one;
+        }
+    }
+    return m->unread ? m : NULL;
 }
 
 /* ---- List ---- */
@@ -97,7 +122,9 @@ static int add_record(struct list_run *run, const struct log_match *match, struc
     return 0;
 }
 
-/* Until the page is full, or there is no more for now. */
+/* Until the page is full, or nothing is left: of the log, of what the index has of it, or of the
+ * time for a search. is_complete tells the first; otherwise `next` is where the next page goes on.
+ */
 static int fill_list(struct list_run *run, struct error *err)
 {
     Ext__AuditListResponse *m = run->message;
@@ -114,6 +141,22 @@ static int fill_list(struct list_run *run, struct error *err)
         m->next = m->is_complete ? m->next : position;
     }
     return rc < 0 ? rc : 0;
+}
+
+/* What this page is about: a later one tells what it passes. */
+static struct index_range range_of_page(const struct index_range *asked,
+                                        const Ext__AuditListResponse *m)
+{
+    struct index_range range = *asked;
+    if (m->is_complete || m->next == 0) {
+        return range;
+    }
+    if (range.is_newest_first) {
+        range.after = m->next - 1;
+    } else {
+        range.before = m->next + 1;
+    }
+    return range;
 }
 
 static int run_list(struct audit_task *task, struct error *err)
@@ -144,7 +187,9 @@ static int run_list(struct audit_task *task, struct error *err)
         return rc;
     }
     rc = fill_list(&run, err);
-    run.message->index = audit_index_message(task, log_query_snapshot(run.query), &task->arena);
+    const struct index_range looked_at = range_of_page(&range, run.message);
+    run.message->index =
+        audit_index_message(task, log_query_snapshot(run.query), &filter, &looked_at);
     log_query_free(run.query);
     task->reply = &run.message->base;
     task->records = run.message->n_records;

@@ -36,9 +36,11 @@ void audit_await(struct audit_task *task);
 /* When a search for text that begins now pauses, of the monotonic clock. */
 uint64_t audit_text_deadline(void);
 
-/* NULL without memory. */
-Ext__AuditIndex *audit_index_message(const struct audit_task *task,
-                                     const struct index_snapshot *snapshot, struct arena *arena);
+/* How far the index is, and which files the answer is without: of those that may have lines which
+ * the filter wants, within the range that was looked at. NULL: any. Returns NULL without memory. */
+Ext__AuditIndex *audit_index_message(struct audit_task *task, const struct index_snapshot *snapshot,
+                                     const struct index_filter *filter,
+                                     const struct index_range *range);
 
 int audit_no_memory(struct error *err);
 

@@ -267,7 +267,7 @@ static int count_all(struct stats *s, const struct index_filter *filter, struct 
     s->message->lines = all.lines;
     s->message->allowed = all.allowed;
     s->message->denied = all.denied;
-    s->message->index = audit_index_message(s->task, index_scan_snapshot(scan), &s->task->arena);
+    s->message->index = audit_index_message(s->task, index_scan_snapshot(scan), filter, NULL);
     index_scan_free(scan);
     return rc || s->message->index ? rc : audit_no_memory(err);
 }

@@ -6,7 +6,8 @@
 #include "gateway/services/audit_service.h"
 #include "gateway/state/resource.h"
 
-/* AuditService.Get: all lines of one request or Run, and of a workspace's start what became of it. */
+/* AuditService.Get: all lines of one request or Run, and of a workspace's start what became of it.
+ */
 
 enum {
     STORY_ARENA_MAX_BYTES = 64 << 20,
@@ -26,9 +27,9 @@ struct story {
     size_t id_count;
     struct str workspace; /* UID, of the first line that names one */
     bool has_end;
-    bool has_start;       /* of a workspace, by a request */
-    bool is_of_workspace; /* a line that no request waited for was asked for */
-    bool has_life_end;    /* of the workspace */
+    bool has_start;                        /* of a workspace, by a request */
+    bool is_of_workspace;                  /* a line that no request waited for was asked for */
+    bool has_life_end;                     /* of the workspace */
     struct str refused[STORY_REFUSED_MAX]; /* ids of requests that started nothing, the latest */
     size_t refused_count;
 };
@@ -102,7 +103,7 @@ static int collect(struct story *s, const struct index_filter *filter,
             add_id(s, match.fields.text[LINE_RUN_ID]);
         }
     }
-    s->message->index = audit_index_message(s->task, log_query_snapshot(query), &s->task->arena);
+    s->message->index = audit_index_message(s->task, log_query_snapshot(query), NULL, NULL);
     log_query_free(query);
     return rc < 0 ? rc : s->message->index ? 0 : audit_no_memory(err);
 }
@@ -296,6 +297,8 @@ static int run_get(struct audit_task *task, struct error *err)
                          "The audit log has no such line%s; List finds lines by what they say",
                          s.message->index->is_building
                              ? " among those that are indexed so far: try again later"
+                         : s.message->index->n_unread > 0
+                             ? ", or it is in a file that is damaged: Verify names it"
                              : ": it may have been deleted or erased");
     }
     task->reply = &s.message->base;

@@ -7,6 +7,7 @@
 #include "gateway/audit/audit_log.h"
 #include "gateway/executor_link.h"
 #include "gateway/gateway.h"
+#include "gateway/services/audit_desk.h"
 #include "gateway/services/image_builder.h"
 #include "gateway/services/oneshot_table.h"
 #include "gateway/services/workspace_run.h"
@@ -33,6 +34,13 @@ static void gather_workspaces(struct gateway *g)
     for (unsigned i = 0; i < METRIC_PHASE_COUNT; i++) {
         metrics_set(g->metrics, METRIC_WORKSPACES, i, phases.count[i]);
     }
+}
+
+static void gather_audit_desk(struct gateway *g)
+{
+    struct line_index_state state;
+    line_index_state(audit_desk_index(g->audit_desk), &state);
+    metrics_set(g->metrics, METRIC_AUDIT_UNREAD, 0, state.unread_files);
 }
 
 static void gather_audit(struct gateway *g)
@@ -88,6 +96,9 @@ void metrics_gather(struct gateway *g)
     }
     if (g->audit) {
         gather_audit(g);
+    }
+    if (g->audit_desk) {
+        gather_audit_desk(g);
     }
     gather_process(g);
     metrics_set(g->metrics, METRIC_QUEUE_DEPTH, METRIC_QUEUE_IMAGE_BUILDS,

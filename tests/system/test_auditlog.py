@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import time
+import urllib.request
 
 import audit_files
 import fixture
+import receivers
 from daemons import Daemons, OtherSettings
 from harness import eventually, main, test
 
@@ -83,19 +85,24 @@ def a_checkpoint_is_verified_with_jq_and_openssl_alone(platform):
     assert os.stat(os.path.join(state, "audit.key")).st_mode & 0o077 == 0
 
 
+def fill_two_files(platform, folder):
+    """With rotateMebibytes: 1. Waits until all finished files are compressed."""
+    before = len(audit_files.names(folder))
+    began = time.monotonic()
+    while len(audit_files.names(folder)) < before + 2 and time.monotonic() < began + 120:
+        for _ in range(50):  # long lines, so that fewer will do
+            platform.curl("/" + "x" * 1000, "{}", None, "-A", "y" * 1000)
+    names = audit_files.names(folder)
+    assert len(names) >= before + 2, names
+    done = lambda: all(n.endswith(".zst") for n in audit_files.names(folder)[:-1])  # noqa: E731
+    assert eventually(done, 30), audit_files.names(folder)
+
+
 @test
 def a_large_log_is_rotated_and_compressed_while_it_serves(platform):
     folder = platform.audit_folder
     with OtherSettings(platform, "audit:\n  rotateMebibytes: 1\n  checkpointLines: 100\n"):
-        before = len(audit_files.names(folder))
-        began = time.monotonic()
-        while len(audit_files.names(folder)) < before + 2 and time.monotonic() < began + 120:
-            for _ in range(50):  # long lines, so that fewer will do
-                platform.curl("/" + "x" * 1000, "{}", None, "-A", "y" * 1000)
-        names = audit_files.names(folder)
-        assert len(names) >= before + 2, names
-        done = lambda: all(n.endswith(".zst") for n in audit_files.names(folder)[:-1])  # noqa: E731
-        assert eventually(done, 30), audit_files.names(folder)
+        fill_two_files(platform, folder)
         for name in audit_files.names(folder)[:-1]:
             last = audit_files.read(name).splitlines()[-1]
             assert json.loads(last)["kind"] == "AuditCheckpoint", (name, last)
@@ -103,6 +110,64 @@ def a_large_log_is_rotated_and_compressed_while_it_serves(platform):
         assert audit_files.check_chain(folder)
         report = expect_intact(platform)
         assert report["files"] == len(audit_files.names(folder)), report
+    expect_intact(platform)
+
+
+def metric(port, name):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        [value] = [line.split()[1] for line in answer.read().decode().splitlines() if line.startswith(name + " ")]
+    return float(value)
+
+
+def change_a_bit(path):
+    """In the same file. Gives what was there."""
+    with open(path, "r+b") as file:
+        good = file.read()
+        os.pwrite(file.fileno(), bytes([good[len(good) // 2] ^ 1]), len(good) // 2)
+    return good
+
+
+@test
+def an_answer_says_which_damaged_file_it_is_without_until_that_is_put_back(platform):
+    folder = platform.audit_folder
+    port = receivers.free_port()
+    settings = f"audit:\n  rotateMebibytes: 1\n  checkpointLines: 100\ntelemetry:\n  metricsListen: 127.0.0.1:{port}\n"
+    with OtherSettings(platform, settings):
+        fill_two_files(platform, folder)
+        # The newest finished one is what the gateway goes on from: without it, it does not start.
+        path = [n for n in audit_files.names(folder) if n.endswith(".zst")][-2]
+        lines = [json.loads(line) for line in audit_files.read(path).splitlines()]
+        first, last = lines[0]["sequence"], lines[-1]["sequence"]
+        warning = f"without lines {first} to {last}: {os.path.basename(path)} cannot be read"
+        assert metric(port, "cordium_audit_unread_files") == 0
+        good = change_a_bit(path)
+        try:
+            # The index had its lines: the first who reads one notices.
+            assert eventually(lambda: warning in platform.cli("audit", "list", "--all").stderr, 20, 0.3)
+            done = platform.cli("audit", "list", "--all", "-o", "jsonl")
+            found = {json.loads(line)["sequence"] for line in done.stdout.splitlines()}
+            assert done.returncode == 0 and done.stderr.count(warning) == 1, done.stderr
+            assert found and not found & set(range(first, last + 1)) and last < max(found), len(found)
+            done = platform.cli("audit", "stats")
+            assert done.returncode == 0 and warning in done.stderr, done
+            done = platform.cli("audit", "show", str(first + 1))
+            assert done.returncode != 0 and "damaged: Verify names it" in done.stderr, done
+            assert metric(port, "cordium_audit_unread_files") == 1
+            # Who asks about another time does without the warning.
+            for words in (("list", "-n", "5"), ("list", "--since", "now"), ("stats", "--until", lines[0]["metadata"]["createdAt"])):
+                done = platform.cli("audit", *words)
+                assert done.returncode == 0 and warning not in done.stderr, (words, done)
+            done = platform.cli("audit", "verify")
+            assert done.returncode == 2 and os.path.basename(path) in done.stdout, done
+            restart(platform)
+            assert eventually(lambda: warning in platform.cli("audit", "stats").stderr, 20, 0.3)
+        finally:
+            with open(path, "r+b") as file:
+                file.write(good)
+        assert eventually(lambda: warning not in platform.cli("audit", "stats").stderr, 20, 0.3)
+        assert json.loads(platform.ok("audit", "show", str(first), "-o", "jsonl"))["sequence"] == first
+        assert metric(port, "cordium_audit_unread_files") == 0
+        platform.ok("audit", "verify")
     expect_intact(platform)
 
 

@@ -10,6 +10,7 @@
 #include "executor/proc/fd.h"
 #include "gateway/auditfile/erase.h"
 #include "gateway/auditfile/index_stats.h"
+#include "gateway/auditfile/index_unread.h"
 #include "gateway/auditfile/line.h"
 #include "gateway/auditfile/line_index_internal.h"
 #include "gateway/auditfile/log_query.h"
@@ -214,6 +215,37 @@ START_TEST(a_scan_ends_where_the_index_has_a_gap)
     buf_free(&fake.chunks);
     buf_free(&fake.gaps);
     (void)pthread_mutex_destroy(&fake.lock);
+}
+END_TEST
+
+START_TEST(an_answer_is_without_the_damaged_files_that_it_would_look_at)
+{
+    struct index_chunk chunks[] = {
+        {.file = 1, .last_sequence = 100, .time_min = 1000, .time_max = 2000},
+        {.file = 301, .last_sequence = 400, .time_min = 5000, .time_max = 6000},
+    };
+    struct index_unread unread[] = {{.file = 101}, {.file = 201}, {.file = 401}};
+    struct index_snapshot s = {
+        .chunks = chunks, .chunk_count = 2, .unread = unread, .unread_count = 3};
+    const struct index_filter early = {.has_time = true, .time_from = 0, .time_to = 2000};
+    const struct index_filter middle = {.has_time = true, .time_from = 3000, .time_to = 3001};
+    const struct index_filter late = {.has_time = true, .time_from = 5001, .time_to = 9000};
+    const struct index_range newer = {.after = 200};
+    const struct index_range older = {.before = 201};
+    index_unread_place(&s);
+    ck_assert_uint_eq(unread[0].last_sequence, 200);
+    ck_assert_uint_eq(unread[1].last_sequence, 300);
+    ck_assert_uint_eq(unread[2].last_sequence, UINT64_MAX);
+    ck_assert(index_unread_may_match(&unread[0], NULL, NULL));
+    ck_assert(!index_unread_may_match(&unread[0], NULL, &newer));
+    ck_assert(index_unread_may_match(&unread[1], NULL, &newer));
+    ck_assert(index_unread_may_match(&unread[0], NULL, &older));
+    ck_assert(!index_unread_may_match(&unread[1], NULL, &older));
+    ck_assert(!index_unread_may_match(&unread[0], &early, NULL));
+    ck_assert(index_unread_may_match(&unread[0], &middle, NULL));
+    ck_assert(!index_unread_may_match(&unread[0], &late, NULL));
+    ck_assert(index_unread_may_match(&unread[2], &late, NULL));
+    ck_assert(!index_unread_may_match(&unread[2], &middle, NULL));
 }
 END_TEST
 
@@ -473,6 +505,57 @@ START_TEST(an_index_that_is_missing_or_damaged_is_made_anew)
 }
 END_TEST
 
+/* Waits until so many files cannot be read. */
+static void await_unread(size_t count, struct index_snapshot *ret)
+{
+    for (int i = 0; i < WAIT_MS / 10; i++) {
+        line_index_wake(ix);
+        ck_assert(line_index_await_built(ix, WAIT_MS));
+        ck_assert_int_eq(line_index_snapshot(ix, ret, &f.err), 0);
+        if (ret->unread_count == count && ret->gap_count == 0) {
+            return;
+        }
+        index_snapshot_free(ret);
+        (void)usleep(10000);
+    }
+    ck_abort_msg("%zu files cannot be read", count);
+}
+
+START_TEST(a_damaged_file_is_told_until_it_is_put_back)
+{
+    struct index_snapshot snapshot;
+    struct segment *files;
+    struct line_index_state state;
+    for (int i = 0; i < 3; i++) {
+        append_random(400);
+        audit_log_rotate(f.log);
+    }
+    append_random(50);
+    audit_run(&f);
+    ck_assert_uint_eq(audit_list(&f, &files), 4);
+    ck_assert(files[1].is_compressed);
+    struct str good = audit_read_file(&f, files[1].name);
+    char *bad = arena_strndup(&f.arena, good.ptr, good.len);
+    bad[good.len / 2] ^= 1;
+    audit_write_file(&f, files[1].name, str_make(bad, good.len));
+    open_index();
+    await_unread(1, &snapshot);
+    const struct index_unread *u = &snapshot.unread[0];
+    ck_assert_str_eq(u->name, files[1].name);
+    ck_assert_uint_eq(u->file, files[1].first_sequence);
+    ck_assert_uint_eq(u->last_sequence, files[2].first_sequence - 1);
+    ck_assert(u->text[0]);
+    index_snapshot_free(&snapshot);
+    line_index_state(ix, &state);
+    ck_assert_uint_eq(state.unread_files, 1);
+    audit_write_file(&f, files[1].name, good);
+    await_unread(0, &snapshot);
+    index_snapshot_free(&snapshot);
+    await_all();
+    compare_at_random(5);
+}
+END_TEST
+
 START_TEST(an_index_with_a_chunk_that_cannot_be_is_made_anew)
 {
     static const char *const changes[] = {
@@ -687,6 +770,7 @@ Suite *suite_audit_index(void)
     tcase_add_test(parts, fields_of_lines_without_a_request_are_found);
     tcase_add_test(parts, the_hash_is_siphash);
     tcase_add_test(parts, a_scan_ends_where_the_index_has_a_gap);
+    tcase_add_test(parts, an_answer_is_without_the_damaged_files_that_it_would_look_at);
     suite_add_tcase(s, parts);
     TCase *log = tcase_create("log");
     tcase_set_timeout(log, 120);
@@ -694,6 +778,7 @@ Suite *suite_audit_index(void)
     tcase_add_test(log, what_is_found_is_what_all_lines_tell);
     tcase_add_test(log, a_file_that_is_indexed_is_not_read_again);
     tcase_add_test(log, an_index_that_is_missing_or_damaged_is_made_anew);
+    tcase_add_test(log, a_damaged_file_is_told_until_it_is_put_back);
     tcase_add_test(log, an_index_with_a_chunk_that_cannot_be_is_made_anew);
     tcase_add_test(log, a_cell_that_is_damaged_while_it_is_open_leads_to_a_new_index);
     tcase_add_test(log, erased_lines_are_not_found_any_more);
