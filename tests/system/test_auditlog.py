@@ -154,7 +154,10 @@ def an_answer_says_which_damaged_file_it_is_without_until_that_is_put_back(platf
             assert done.returncode != 0 and "damaged: Verify names it" in done.stderr, done
             assert metric(port, "cordium_audit_unread_files") == 1
             # Who asks about another time does without the warning.
-            for words in (("list", "-n", "5"), ("list", "--since", "now"), ("stats", "--until", lines[0]["metadata"]["createdAt"])):
+            others = [("list", "-n", "5"), ("list", "--since", "now")]
+            # Of the log's first file nothing tells when it began.
+            others += [("stats", "--until", lines[0]["metadata"]["createdAt"])] if first > 1 else []
+            for words in others:
                 done = platform.cli("audit", *words)
                 assert done.returncode == 0 and warning not in done.stderr, (words, done)
             done = platform.cli("audit", "verify")
