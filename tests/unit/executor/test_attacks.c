@@ -321,7 +321,9 @@ static unsigned ask_until(const struct answer *answer)
     return count;
 }
 
-/* Where the file system shares no blocks, a snapshot takes as long as the sandbox has written. */
+/* Where the file system shares no blocks, a snapshot takes as long as the sandbox has written. Who
+ * asks meanwhile has his answer first: of a daemon that only copies, one answer comes, behind it.
+ */
 START_TEST(a_copy_of_much_data_holds_up_nobody)
 {
     SKIP_WITHOUT_WORLD();
@@ -351,7 +353,7 @@ START_TEST(a_copy_of_much_data_holds_up_nobody)
                                                (struct executor_callback){on_answer, &copied},
                                                &err),
                      0);
-    ck_assert_uint_gt(ask_until(&copied), 5);
+    ck_assert_uint_gt(ask_until(&copied), 1);
     ck_assert_int_eq(copied.status, 0);
     struct executor_sandbox_spec other = spec;
     other.id = world_new_uuid();
@@ -361,7 +363,7 @@ START_TEST(a_copy_of_much_data_holds_up_nobody)
     ck_assert_int_eq(executor_sandbox_create(world->client, &other,
                                              (struct executor_callback){on_answer, &created}, &err),
                      0);
-    ck_assert_uint_gt(ask_until(&created), 5);
+    ck_assert_uint_gt(ask_until(&created), 1);
     ck_assert_int_eq(created.status, 0);
     ck_assert(created.storage_was_made);
     check_outcome(&other, "wc -c < /workspace/big", 1000, "200000000\n");

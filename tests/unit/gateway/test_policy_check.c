@@ -420,7 +420,8 @@ START_TEST(many_mistakes_are_told_in_little_time)
     ck_assert_uint_eq(d->by_severity[POLICY_SEVERITY_ERROR], 10000);
     ck_assert_uint_eq(d->count, DIAGNOSTICS_MAX);
     ck_assert(d->is_cut && d->items[0].line == 6 && d->items[0].column == 42);
-    ck_assert_msg(took_ms < 5000, "%ld ms", (long)took_ms);
+    /* 0.1 s as released; when each was searched for among all, it was half a minute. */
+    ck_assert_msg(took_ms < 20000, "%ld ms", (long)took_ms);
     policy_files_close(&files);
     buf_free(&text);
     arena_free(&arena);
