@@ -107,12 +107,14 @@ static int open_listed(struct log_reader *r, struct arena *arena, struct error *
     if (rc == 0 && !r->has_current) {
         rc = segment_reader_seek(r->reader, r->from_sequence, err);
     }
+    if (rc != -STATUS_NOT_FOUND) {
+        r->current = *next; /* also when it cannot be read, for who names it */
+    }
     if (rc < 0) {
         segment_reader_close(r->reader);
         r->reader = NULL;
         return rc;
     }
-    r->current = *next;
     r->has_current = true;
     return 1;
 }
@@ -144,6 +146,7 @@ int log_reader_next_block(struct log_reader *r, struct log_block *ret, struct er
         }
         rc = open_next(r, err);
         if (rc != 1) {
+            ret->segment = r->current;
             return rc;
         }
     }
