@@ -119,6 +119,12 @@ static int walk_segment(struct recovery *r, int dir_fd, const struct segment *se
     }
     rc = rc ? rc : walk_blocks(r, reader, err);
     segment_reader_close(reader);
+    if (rc && !segment->is_active && rc != -STATUS_RESOURCE_EXHAUSTED) {
+        return error_wrap(err,
+                          "its newest finished file cannot be read: put '%s' back from a copy, or "
+                          "move it away, which verification will tell of",
+                          segment->name);
+    }
     return rc ? error_wrap(err, "%s", segment->name) : 0;
 }
 

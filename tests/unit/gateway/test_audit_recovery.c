@@ -520,6 +520,26 @@ START_TEST(a_compressed_file_has_the_same_lines)
 }
 END_TEST
 
+/* ---- damage ---- */
+
+/* From where the log goes on is not known: it says what to do, and that works. */
+START_TEST(a_damaged_newest_finished_file_is_refused_until_it_is_moved_away)
+{
+    struct audit_fixture f;
+    (void)finished_file(&f);
+    go_on(&f);
+    audit_write_file(&f, FIRST_FILE ".zst", STR("no frame"));
+    ck_assert_int_lt(audit_try_open(&f), 0);
+    ck_assert_ptr_nonnull(strstr(f.err.text, "put '" FIRST_FILE ".zst' back from a copy"));
+    rename_in(&f, FIRST_FILE ".zst", "../moved-away");
+    audit_open(&f);
+    audit_append_many(&f, 1, 10);
+    audit_close(&f);
+    audit_expect_fault(&f, VERIFY_MISSING_FILE);
+    audit_end(&f);
+}
+END_TEST
+
 /* ---- ends that are missing ---- */
 
 static void expect_refusal(struct audit_fixture *f)
@@ -637,6 +657,7 @@ Suite *suite_audit_recovery(void)
     suite_add_tcase(s, t);
     t = tcase_create("missing");
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, a_damaged_newest_finished_file_is_refused_until_it_is_moved_away);
     tcase_add_test(t, an_end_that_was_cut_off_is_refused_until_the_loss_is_accepted);
     tcase_add_test(t, a_log_that_is_gone_is_refused);
     tcase_add_test(t, a_log_that_was_written_anew_is_refused);
