@@ -286,7 +286,8 @@ static int show(const struct audit_printer *p, struct str text, struct error *er
     if (p->form != AUDIT_TABLE) {
         return output_write(stdout, text, err);
     }
-    return fwrite(text.ptr, 1, text.len, stdout) == text.len && fflush(stdout) == 0
+    return (text.len == 0 || fwrite(text.ptr, 1, text.len, stdout) == text.len) &&
+                   fflush(stdout) == 0
                ? 0
                : error_set(err, STATUS_UNAVAILABLE, "cannot write to standard output");
 }

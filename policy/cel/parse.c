@@ -168,7 +168,7 @@ static bool parse_entry(struct parser *p, struct ast_vec *vec)
 /* A list or a map: a '?' makes an element optional, and a comma may stand behind the last. */
 struct literal {
     enum ast_kind kind;
-    enum token_kind close;
+    uint8_t close; /* enum token_kind */
     bool (*parse_one)(struct parser *p, struct ast_vec *vec);
     const char *one, *end; /* for messages */
 };
