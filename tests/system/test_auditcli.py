@@ -57,6 +57,7 @@ class Scene:
         fixture.ensure(platform)
         self.user, self.token = fixture.new_user(platform, "alice")
         self.policy = self.user + "-guards"
+        self.older = [x for x in platform.audit_lines() if user_of(x) == "admin" and at(x, "cordium", "policySetVersion")][-1]
         platform.ok("apply", "-", stdin=DENY_ROOT % self.policy)
         platform.ok("update", "user", self.user, "-f", "-",
                     stdin=f"spec: {{type: WORKLOAD, authorization: {{policies: [allow-all, {self.policy}]}}}}")
@@ -275,9 +276,8 @@ def an_explanation_is_of_then_and_of_now(platform):
         assert "Under the policies of now" in out and "really never root" in out and "otherwise" in out, out
         explained = json.loads(platform.ok("audit", "explain", denied, "-o", "json"))
         assert explained["then"]["rule"] == "never root" and explained["isChanged"], explained
-        # The first decision of this log is older than the policy, which is attached to somebody now.
-        older = next(str(x["sequence"]) for x in platform.audit_lines() if at(x, "cordium", "policySetVersion"))
-        out = platform.ok("audit", "explain", older)
+        # Of before the policy, which is attached to somebody now.
+        out = platform.ok("audit", "explain", str(scene.older["sequence"]))
         assert "Under the policies of then" in out and "cannot be told" not in out, out
     finally:
         platform.ok("apply", "-", stdin=DENY_ROOT % scene.policy)
