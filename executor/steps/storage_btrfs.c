@@ -184,15 +184,6 @@ static int subvolume_id(int fd, uint64_t *ret)
     return 0;
 }
 
-static bool read_number(int dir_fd, const char *name, uint64_t *ret)
-{
-    char text[32];
-    AUTO_FD int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd == -1 ? -1 : read(fd, text, sizeof text - 1);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0 && sscanf(text, "%" SCNu64, ret) == 1;
-}
-
 /* The tree of quotas knows of what was written when the kernel commits, half a minute later
  * perhaps. What is held in memory for the limit's sake (Documentation/ABI/testing/sysfs-fs-btrfs)
  * has what waits in the page cache, too. False where sysfs tells nothing of it. */
@@ -212,8 +203,8 @@ static bool usage_now(int unit_fd, uint64_t id, uint64_t *ret)
     (void)snprintf(path, sizeof path, "/sys/fs/btrfs/%.8s-%.4s-%.4s-%.4s-%s/qgroups/0_%" PRIu64,
                    uuid, uuid + 8, uuid + 12, uuid + 16, uuid + 20, id);
     AUTO_FD int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir == -1 || !read_number(dir, "referenced", &referenced) ||
-        !read_number(dir, "rsv_data", &reserved)) {
+    if (dir == -1 || fd_read_file_u64(dir, "referenced", &referenced) < 0 ||
+        fd_read_file_u64(dir, "rsv_data", &reserved) < 0) {
         return false;
     }
     *ret = referenced + reserved;
