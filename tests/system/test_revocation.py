@@ -177,31 +177,31 @@ def a_watch(platform, token):
         yield reader
 
 
+def check_change_ends(platform, who, change, code, reason):
+    """The stream of a new user ends when change(its name) was made, and its last line says why."""
+    name, token = fixture.new_user(platform, who)
+    with a_watch(platform, token) as reader:
+        change(name)
+        assert reader.code() == code, reader.error
+    check_end(platform, name, "WatchWorkspace", code, reason)
+
+
 @test
 def the_streams_of_a_disabled_user_end(platform):
-    name, token = fixture.new_user(platform, "disabled")
-    with a_watch(platform, token) as reader:
-        platform.ok("update", "user", name, "-f", "-", stdin="spec:\n  type: WORKLOAD\n  isDisabled: true\n")
-        assert reader.code() == "PERMISSION_DENIED", reader.error
-    check_end(platform, name, "WatchWorkspace", "PERMISSION_DENIED", "USER_DEACTIVATED")
+    disabled = "spec:\n  type: WORKLOAD\n  isDisabled: true\n"
+    check_change_ends(platform, "disabled", lambda name: platform.ok("update", "user", name, "-f", "-", stdin=disabled),
+                      "PERMISSION_DENIED", "USER_DEACTIVATED")
 
 
 @test
 def the_streams_of_a_deleted_user_end(platform):
-    name, token = fixture.new_user(platform, "deleted")
-    with a_watch(platform, token) as reader:
-        platform.ok("delete", "user", name)
-        assert reader.code() == "UNAUTHENTICATED", reader.error
-    check_end(platform, name, "WatchWorkspace", "UNAUTHENTICATED", "USER_GONE")
+    check_change_ends(platform, "deleted", lambda name: platform.ok("delete", "user", name), "UNAUTHENTICATED", "USER_GONE")
 
 
 @test
 def the_streams_of_a_withdrawn_credential_end(platform):
-    name, token = fixture.new_user(platform, "withdrawn")
-    with a_watch(platform, token) as reader:
-        platform.ok("delete", "credential", name)
-        assert reader.code() == "UNAUTHENTICATED", reader.error
-    check_end(platform, name, "WatchWorkspace", "UNAUTHENTICATED", "SESSION_GONE")
+    check_change_ends(platform, "withdrawn", lambda name: platform.ok("delete", "credential", name),
+                      "UNAUTHENTICATED", "SESSION_GONE")
 
 
 @test
