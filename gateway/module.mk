@@ -79,7 +79,8 @@ $(OUT)/octeliumctl: $(OUT)/cordium
 # it brings its own loader and libraries and needs nothing but the kernel.
 SANDBOX_TOOLS := $(OUT)/sandbox-tools
 # Puts files into sandboxes and takes them out; static, for images without a libc.
-$(OUT)/cordium-files: gateway/files/main.c policy/base/utf8.c gateway/services/oneshot_file_kinds.h
+$(OUT)/cordium-files: gateway/files/main.c policy/base/utf8.c gateway/services/oneshot_file_kinds.h \
+	gateway/services/oneshot_path.h
 	@echo CC $<
 	@$(CC) $(CPPFLAGS) -std=gnu17 -D_GNU_SOURCE -O2 $(WARN) -static $(filter %.c,$^) -o $@
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "gateway/services/oneshot_file_kinds.h"
+#include "gateway/services/oneshot_path.h"
 #include "policy/base/utf8.h"
 
 enum {
@@ -50,25 +51,10 @@ static uint64_t number(const unsigned char *bytes, size_t n)
     return v;
 }
 
-/* Whether all parts stay below: no "..", nothing empty. */
-static bool is_below(const char *path)
-{
-    for (const char *part = path;; part++) {
-        size_t n = strcspn(part, "/");
-        if (n == 0 || (n == 2 && memcmp(part, "..", 2) == 0)) {
-            return false;
-        }
-        part += n;
-        if (!*part) {
-            return true;
-        }
-    }
-}
-
 /* Makes the folders above `path`; a link in between is not followed. -1 with errno. */
 static int open_parent(char *path, const char **ret_name)
 {
-    if (!is_below(path)) {
+    if (!oneshot_path_is_below(path)) {
         errno = EINVAL;
         return -1;
     }

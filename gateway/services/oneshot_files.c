@@ -1,28 +1,13 @@
 #include "gateway/services/oneshot_files.h"
 
-#include <string.h>
-
 #include "gateway/rpc/codec.h"
 #include "gateway/services/oneshot_output.h"
+#include "gateway/services/oneshot_path.h"
 #include "policy/base/utf8.h"
 
 enum { PATH_BYTES_MAX = 4096 };
 
 #define END_MARK UINT32_MAX
-
-bool oneshot_path_is_below(const char *path)
-{
-    for (const char *part = path;;) {
-        size_t n = strcspn(part, "/");
-        if (n == 0 || (n == 2 && part[0] == '.' && part[1] == '.')) {
-            return false;
-        }
-        if (!part[n]) {
-            return true;
-        }
-        part += n + 1;
-    }
-}
 
 void oneshot_files_write(struct buf *out, const char *path, bool is_executable, struct str bytes)
 {

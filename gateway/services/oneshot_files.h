@@ -25,9 +25,6 @@
 
 enum { ONESHOT_FILES_OUT_MAX = 512 };
 
-/* Whether the path stays below where it begins: relative, without ".." and empty parts. */
-bool oneshot_path_is_below(const char *path);
-
 /* Appends one file. */
 void oneshot_files_write(struct buf *out, const char *path, bool is_executable, struct str bytes);
 

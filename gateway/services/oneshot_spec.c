@@ -7,6 +7,7 @@
 #include "gateway/services/exec_service.h"
 #include "gateway/services/limits.h"
 #include "gateway/services/oneshot_files.h"
+#include "gateway/services/oneshot_path.h"
 #include "gateway/services/workspace_env.h"
 #include "gateway/services/workspace_spec.h"
 #include "policy/base/bytes.h"

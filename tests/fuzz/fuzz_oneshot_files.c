@@ -4,6 +4,7 @@
 
 #include "gateway/rpc/codec.h"
 #include "gateway/services/oneshot_files.h"
+#include "gateway/services/oneshot_path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
